@@ -104,6 +104,7 @@ def _processor_time() -> float:
 def run(python: Path, where: Path, client: Client, funcad: bool, limit: float) -> Outcome:
     """One run of the tests of a client, in a process of its own."""
     variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu", "MPLBACKEND": "agg"}
+    variables["JAX_ENABLE_X64"] = "0"  # JAX's own default, which funcad obeys
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
         command = [str(python), "-m", "pytest", *PLAIN, f"--junitxml={report}", *client.tests]

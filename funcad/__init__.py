@@ -22,7 +22,7 @@ try:
     from funcad import errors as errors, numpy as numpy
     from funcad.api.border import float0 as float0
     from funcad.api.grad import grad as grad, value_and_grad as value_and_grad
-    from funcad.configuration import config as config
+    from funcad.configuration import config as config, later as _later
     # isort: on
 
     _importlib.import_module("funcad.doors")  # which makes itself known to those who open traces
@@ -36,54 +36,40 @@ finally:
 __version__ = "0.1.0"
 _Tracer.namespace = _sys.modules[__name__]
 
-_LAZY_NAMES = {  # public name -> the module that defines it
-    **dict.fromkeys(["ShapeDtypeStruct", "eval_shape", "make_jaxpr", "named_scope", "rules", "stop_gradient"], "api.tools"),
-    **dict.fromkeys(["gnvp", "hessian", "hvp", "jacfwd", "jacobian", "jacrev"], "api.jacobian"),
-    **dict.fromkeys(["jvp", "linear_transpose", "linearize", "vjp"], "api.vjp"),
-    "vmap": "api.vmap",
-    **dict.fromkeys(["cond", "switch"], "control.cond"),
-    **dict.fromkeys(["disable_jit", "jit"], "jitted.jit"),
-    "clear_caches": "jitted.jit_cache",
-    "load_c": "backends.export.loading",
-    "explain_cache_misses": "jitted.jit_misses",
-    "show_config": "backends.engines",  # which has lines in it
-    "constant": "reads.refusals",
-    "NotCompiledWarning": "errors",
-    "UncertifiedDerivativeWarning": "errors",
-    "scan": "control.scan",
-    "while_loop": "control.while_loop",
-    **dict.fromkeys(["fori_loop", "map"], "control.loops"),
-    "associative_scan": "control.loops",
-    **dict.fromkeys(["custom_linear_solve", "custom_root"], "control.solve"),
-    **dict.fromkeys(["checkpoint", "checkpoint_name", "print_saved_residuals", "remat"], "control.checkpoint"),
-    "custom_gradient": "custom.custom_vjp",
-    "custom_jvp": "custom.custom_jvp",
-    "custom_vjp": "custom.custom_vjp",
-    "custom_vmap": "custom.custom_vmap",
-    "closure_convert": "control.rules",
-    **dict.fromkeys(["io_callback", "pure_callback"], "control.callback"),
-    **dict.fromkeys(["debug_checks", "debug_infs", "debug_nans"], "debug"),
-    **dict.fromkeys(["block_until_ready", "default_device", "device_get", "device_put", "devices"], "device"),
-    **dict.fromkeys(
-        ["all_gather", "all_to_all", "axis_index", "axis_size", "pmax", "pmean", "pmin", "ppermute", "pshuffle", "psum"],
-        "primitives.collective",
+_FILES = {  # file -> the public names that it defines, when they are first used
+    "api.tools": "ShapeDtypeStruct eval_shape make_jaxpr named_scope rules stop_gradient",
+    "api.jacobian": "gnvp hessian hvp jacfwd jacobian jacrev",
+    "api.vjp": "jvp linear_transpose linearize vjp",
+    "api.vmap": "vmap",
+    "control.cond": "cond switch",
+    "jitted.jit": "disable_jit jit",
+    "jitted.jit_cache": "clear_caches",
+    "backends.export.loading": "load_c",
+    "jitted.jit_misses": "explain_cache_misses",
+    "backends.engines": "show_config",
+    "reads.refusals": "constant",
+    "errors": "NotCompiledWarning UncertifiedDerivativeWarning",
+    "control.scan": "scan",
+    "control.while_loop": "while_loop",
+    "control.loops": "fori_loop map associative_scan",
+    "control.solve": "custom_linear_solve custom_root",
+    "control.checkpoint": "checkpoint checkpoint_name print_saved_residuals remat",
+    "custom.custom_vjp": "custom_gradient custom_vjp",
+    "custom.custom_jvp": "custom_jvp",
+    "custom.custom_vmap": "custom_vmap",
+    "control.rules": "closure_convert",
+    "control.callback": "io_callback pure_callback",
+    "debug": "debug_checks debug_infs debug_nans",
+    "device": "block_until_ready default_device device_get device_put devices",
+    "primitives.collective": "all_gather all_to_all axis_index axis_size pmax pmean pmin ppermute pshuffle psum psum_scatter",
+    "autograd.differential_operators": (
+        "deriv elementwise_grad grad_and_aux grad_named hessian_tensor_product hessian_vector_product holomorphic_grad "
+        "make_ggnvp make_hvp make_jvp make_vjp multigrad_dict tensor_jacobian_product vector_jacobian_product"
     ),
-    "psum_scatter": "primitives.collective",
-    **dict.fromkeys(
-        ["deriv", "elementwise_grad", "grad_and_aux", "grad_named", "hessian_tensor_product", "hessian_vector_product"],
-        "autograd.differential_operators",
-    ),
-    **dict.fromkeys(
-        ["holomorphic_grad", "make_ggnvp", "make_hvp", "make_jvp", "make_vjp", "multigrad_dict", "tensor_jacobian_product"],
-        "autograd.differential_operators",
-    ),
-    "vector_jacobian_product": "autograd.differential_operators",
-    **dict.fromkeys(
-        ["def_linear", "defjvp", "defjvp_argnum", "defjvp_argnums", "defvjp", "defvjp_argnum", "defvjp_argnums", "primitive"],
-        "autograd.extend",
-    ),
+    "autograd.extend": "def_linear defjvp defjvp_argnum defjvp_argnums defvjp defvjp_argnum defvjp_argnums primitive",
+    "taylor.laplacian": "jet laplacian hessian_diagonal",
 }
-_LAZY_NAMES |= {"jet": "taylor.laplacian", "laplacian": "taylor.laplacian", "hessian_diagonal": "taylor.laplacian"}
+_LAZY_NAMES, _lazily = _later(globals(), _FILES)
 _LAZY_MODULES = {
     "autograd": "autograd",
     "checkpoint_policies": "control.policies",
@@ -116,13 +102,9 @@ __all__ = [  # what is imported above, and what is imported when it is used
 
 def __getattr__(name: str) -> object:
     if name in _LAZY_MODULES:
-        value: object = _importlib.import_module(f"funcad.{_LAZY_MODULES[name]}")
-    elif name in _LAZY_NAMES:
-        value = getattr(_importlib.import_module(f"funcad.{_LAZY_NAMES[name]}"), name)
-    else:
-        raise AttributeError(f"module 'funcad' has no attribute {name!r}")
-    globals()[name] = value
-    return value
+        globals()[name] = _importlib.import_module(f"funcad.{_LAZY_MODULES[name]}")
+        return globals()[name]
+    return _lazily(name)
 
 
 _AUTOGRAD = {name for name, module in _LAZY_NAMES.items() if module.startswith("autograd.")}  # funcad.autograd shows them

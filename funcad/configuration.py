@@ -82,6 +82,23 @@ class OnDemand:
         return getattr(module, name)
 
 
+def later(space: dict[str, Any], files: dict[str, str]) -> tuple[dict[str, str], Callable[[str], Any]]:
+    """What a package loads when it is first asked for: name -> file, and the `__getattr__` that does.
+
+    `space` are its globals, `files` the names that are found in each of its files.
+    """
+    file_of = {name: file for file, names in files.items() for name in names.split()}
+
+    def value_of(name: str) -> Any:
+        package = space["__name__"]
+        if name not in file_of:
+            raise AttributeError(f"module {package!r} has no attribute {name!r}")
+        value = space[name] = getattr(importlib.import_module(f"{package}.{file_of[name]}"), name)
+        return value
+
+    return file_of, value_of
+
+
 def nearest(word: str, known: Iterable[str], cutoff: float = 0.6) -> list[str]:
     """The one that was meant, for an error's remedy; none if nothing is near."""
     return importlib.import_module("difflib").get_close_matches(word, list(known), 1, cutoff)  # type: ignore[no-any-return]

@@ -47,9 +47,9 @@ NOT_MEMOS = {  # (file, name): what it is
     ("optimize/optimizers.py", "_texts"): "how objects were made",
     ("primitives/composite_atoms.py", "COMPOSITES"): "registered at import",
     ("primitives/special_polynomials.py", "later"): "registered at import",
-    ("primitives/special_table.py", "COUNTS"): "registered at import",
-    ("primitives/special_table.py", "KERNELS"): "registered at import",
-    ("primitives/special_table.py", "TABLE"): "registered at import",
+    ("primitives/special_rules.py", "COUNTS"): "registered at import",
+    ("primitives/special_rules.py", "KERNELS"): "registered at import",
+    ("primitives/special_rules.py", "TABLE"): "registered at import",
     ("unjitted/strides.py", "_made_like"): "which arrays stand for traced values",
     ("unjitted/tape.py", "_NOTHING"): "nothing, for ever",
 }

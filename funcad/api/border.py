@@ -22,7 +22,7 @@ import numpy as np
 
 from funcad.configuration import Function, OnDemand, nearest
 from funcad.errors import FuncadError, TangentMismatchError
-from funcad.host.conversions import begins_lending, lends_all
+from funcad.host.conversions import begins_lending, lends_all, plainly
 from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.locks import root_of
 from funcad.host.real_types import NUMBERS, is_a, ordinary
@@ -73,6 +73,8 @@ def _with_options(error: Exception, f: Callable[..., Any]) -> Exception:
 
 def runs(f: Callable[..., Any]) -> Callable[..., Any]:
     """What is called in the place of a function of the user's: its twin, where somebody looks at it (reads/)."""
+    if type(f) is FunctionType and id(f.__code__) in plainly and state.lender is None and state.observer is None:
+        return f  # which has been looked at before
     # where nothing is traced, as in a lane of vmap that runs alone, what f makes is NumPy's
     if state.lender is None and (state.running is not None and begins_lending(f) if state.observer is None else lends_all(f)):
         return tracing.lending(f)
@@ -122,8 +124,10 @@ to_close_up: set[type] = set()  # what stands for an array, which a function giv
 def flat_values(value: Any) -> tuple[list[Any], Any]:
     """The leaves and the structure of what a user's function was given or gave, with the arrays behind buffers."""
     leaves, structure = tree.flatten(value)
-    if len(leaves) == 1 and type(leaves[0]) is np.ndarray:
-        return leaves, structure
+    if len(leaves) == 1:
+        kind = type(leaves[0])
+        if kind is np.ndarray or kind is Tracer and leaves[0].owner.level:
+            return leaves, structure
     kinds = set(map(type, leaves))
     if not to_close_up.isdisjoint(kinds):
         leaves = [x.closed_up() if type(x) in to_close_up else x for x in leaves]
@@ -163,11 +167,19 @@ def with_truths(flat: Callable[..., list], leaves: Sequence[Any], batched: Seque
     return (lambda *xs: flat(*[truths.get(i, x) for i, x in enumerate(xs)])) if truths else flat
 
 
-def check_leaves(leaves: Sequence[Any], what: str, example: Any = None, names: Sequence[str] | None = None) -> None:
-    """Every leaf must be an array or a number; `names`: of positional arguments, where static ones are another way."""
+def check_leaves(
+    leaves: Sequence[Any], what: str, example: Any = None, names: Sequence[str] | None = None, of: Any = None
+) -> None:
+    """Every leaf must be an array or a number; `names`: of positional arguments, where static ones are another way.
+
+    `of`: a function, whose name follows `what` in messages.
+    """
     for i, x in enumerate(leaves):
-        if type(x) is np.ndarray and x.dtype.num in NUMBERS or type(x) is np.float64:
+        kind = type(x)
+        if kind is np.ndarray and x.dtype.num in NUMBERS or kind is np.float64 or kind is Tracer or kind is AbstractOutput:
             continue
+        if of is not None:
+            what, of = f"{what} {name_of(of)}", None
         try:
             aval_of(x)
         except FuncadError:  # it says more than that x is no array
@@ -232,8 +244,13 @@ def seed_beside(one: Any, value: Any) -> list[Any]:
     return on_device_of([seed], [value], scalars=True)
 
 
+_UNSHARED = frozenset([Tracer, float, np.float64])
+
+
 def own_memory(values: list[Any], outside: Sequence[Any] = ()) -> list[Any]:
     """Results for the user: `unshared`, in the machine's byte order, whatever was captured."""
+    if _UNSHARED.issuperset(map(type, values)):
+        return list(values)
     return unshared(ordinary(values), outside)
 
 
@@ -340,9 +357,11 @@ def check_tangents(
     check_leaves(p_leaves, f"{what}: {primal_name}", primals)
     result = []
     for i, (p, t) in enumerate(zip(p_leaves, t_leaves)):
-        a = p.aval if type(p) is AbstractOutput else p
-        if type(t) is np.ndarray and t.dtype.num in NUMBERS and t.dtype.kind in "fc":  # the common case, at a glance
-            if (type(a) is Aval or type(a) is np.ndarray) and a.dtype is t.dtype and a.shape == t.shape:
+        a = p.aval if type(p) is AbstractOutput or type(p) is Tracer else p
+        b = t.aval if type(t) is Tracer else t
+        if type(b) is Aval and not b.weak or type(b) is np.ndarray and b.dtype.num in NUMBERS:  # the common case, at a glance
+            fits = (type(a) is Aval or type(a) is np.ndarray) and a.dtype is b.dtype and a.shape == b.shape
+            if fits and b.dtype.kind in "fc":
                 result.append(t)
                 continue
         result.append(_checked_tangent(p, t, what, functools.partial(_path, primals, i), primal_name, tangent_name))
@@ -443,10 +462,8 @@ def positional_names(f: Any) -> tuple[str, ...]:
     return tuple([p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)])
 
 
-def with_aux(f: Callable[..., Any], has_aux: bool, box: dict) -> Callable[..., Any]:
+def with_aux(f: Callable[..., Any], box: dict) -> Callable[..., Any]:
     """f returning its output and, behind it, its auxiliary output (a pytree of anything)."""
-    if not has_aux:
-        return f
 
     @functools.wraps(f)
     def both(*args: Any, **kwargs: Any) -> Any:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import itertools
-import operator
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
@@ -40,6 +39,8 @@ from funcad.api.border import (  # isort: skip
 tree = OnDemand("funcad.tree")
 
 _FLOATS = frozenset([float, np.float64])
+_LEAVES = _FLOATS | {np.ndarray, Tracer}
+_NO_TREE: Any = None  # where each argument is a leaf, and the module of trees need not be loaded
 _ONE = np.float64(1.0)
 _NUMBERS = _FLOATS | {np.float16, np.float32, np.longdouble}
 _ALONE = [True]  # one leaf, which is differentiated
@@ -333,8 +334,8 @@ class Gradient(Remade):
         positions, single, names = self._selection(args, kwargs)
         box: dict[str, Any] = {}
         selected = [args[i] for i in positions] + [kwargs[n] if i is None else args[i] for n, i in names]
-        leaves, in_tree = tree.flatten(selected)
-        plain = len(leaves) == len(selected) and all(map(operator.is_, leaves, selected))  # each argument is a leaf
+        plain = _LEAVES.issuperset(map(type, selected))  # each argument is a leaf
+        leaves, in_tree = (selected, _NO_TREE) if plain else tree.flatten(selected)
 
         def flat(*xs: Any) -> list[Any]:
             rest, named = list(args), dict(kwargs)

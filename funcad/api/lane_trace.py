@@ -27,7 +27,7 @@ from funcad.host.devices import deliver, enter, error_mode, namespace_of, pendin
 from funcad.host.locks import NO_LOCKS, Locks
 from funcad.host.real_types import dtype_kind, strided
 from funcad.host.where import is_stored, open_traces, state, user_source
-from funcad.ir.aval import SCALAR_AVALS, Aval, LiteralAval, Stack, aval_of
+from funcad.ir.aval import SCALAR_AVALS, Aval, Stack, aval_of, strip_literal
 from funcad.ir.jaxpr import Equation, Var, equation_axis_names, equation_has_effects
 from funcad.ir.trace import AbstractTrace, next_level
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
@@ -120,8 +120,8 @@ class LaneTrace(AbstractTrace):
             if type(x) is np.ndarray and x.dtype.isbuiltin == 1:
                 aval = Aval(x.shape[1:] if mapped else x.shape, x.dtype)
             else:
-                aval = aval_of(x).unbatched() if mapped else aval_of(x)  # type: ignore[assignment]
-            variable.aval = Aval(aval.shape, aval.dtype, aval.weak) if type(aval) is LiteralAval else aval
+                aval = strip_literal(aval_of(x).unbatched() if mapped else aval_of(x))  # type: ignore[assignment]
+            variable.aval = aval
             self.inputs.append(variable)
             if not aval.shape:
                 self.stands_for[variable] = None if mapped else x  # a lane of an array is a number
@@ -144,7 +144,7 @@ class LaneTrace(AbstractTrace):
         if type(x) in SCALAR_AVALS or type(x) is Tracer and (x.owner is self or not x.owner.level or x.owner.closed):
             return super().atom(x)
         aval = aval_of(x)
-        variable = Var(Aval(aval.shape, aval.dtype, aval.weak) if type(aval) is LiteralAval else aval)
+        variable = Var(strip_literal(aval))
         # of a value of an outer trace that is not asked
         lies = _layout(x.shape, x.strides, aval.dtype) if type(x) is np.ndarray else None
         layouts_of(self)[variable] = lies, {}

@@ -146,6 +146,10 @@ def complex_(x: Tracer) -> complex:
 
 
 def array_(x: Tracer, dtype: DTypeLike | None = None, copy: bool | None = None) -> np.ndarray:
+    if dtype is not None and np.dtype(dtype).kind in "biu":  # as `x.astype(int)`, it has no derivative that could be lost
+        value = concrete_value(x)
+        if type(value) is not Tracer:
+            return np.array(value, dtype=dtype)
     own = (not x.owner.level or x.owner.closed) and copy is None  # a buffer that will be written, or a residual
     return np.array(plain_value(x, "array"), dtype=dtype, copy=True if own else copy)
 

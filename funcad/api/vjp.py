@@ -7,6 +7,7 @@ recorded meanwhile is transposed when the pullback is called.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,7 @@ def linearized(
     flat = _flat(f, has_aux, box, in_tree, store)
     outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, name, box, rows)
     n, results = box.get("n", len(outs)), None
-    check_leaves(outs[:n], f"{name}: output of {name_of(f)}")
+    check_leaves(outs[:n], f"{name}: output of", of=f)
     if type(jaxpr) is Tape:
         if number and n == 1 and aval_of(outs[0]).shape == ():
             locks.check()
@@ -111,7 +112,7 @@ def linearized(
 
 def _flat(f: Callable[..., Any], has_aux: bool, box: dict[str, Any], in_tree: Any, store: OutTree) -> Callable[..., list[Any]]:
     """f as a function of the leaves of its positional arguments, that gives leaves."""
-    g = with_aux(f, has_aux, box)
+    g = with_aux(f, box) if has_aux else f
 
     def flat(*leaves: Any) -> list[Any]:
         out, store.tree = flat_values(runs(g)(*in_tree.unflatten(leaves)))
@@ -180,17 +181,24 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
             f"jvp: primals and tangents must be tuples or lists with one entry per argument, got "
             f"{type(primals).__name__} and {type(tangents).__name__}.\nRemedy: jvp(f, (x,), (v,)) instead of jvp(f, x, v)."
         )
-    compiled = derivative_of(f, ("jvp", has_aux), lambda g: lambda ps, ts: jvp(g, ps, ts, has_aux), same=False)
+    compiled = None
+    if type(f) is not FunctionType:
+        compiled = derivative_of(f, ("jvp", has_aux), lambda g: lambda ps, ts: jvp(g, ps, ts, has_aux), same=False)
     if compiled is not None:
         found = compiled(tuple(primals), tuple(tangents))
         if found is not NotImplemented:
             return found
+    return pushed(f, primals, tangents, has_aux)
+
+
+def pushed(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
+    """What `jvp` returns for a function that is not jitted."""
     p_leaves, t_leaves, in_tree = check_tangents(tuple(primals), tuple(tangents), "jvp", "primals", "tangents")
     store = OutTree()
     box: dict[str, Any] = {}
     outs, touts = follow(_flat(f, has_aux, box, in_tree, store), p_leaves, t_leaves)
     n = box.get("n", len(outs))
-    check_leaves(outs[:n], f"jvp: output of {name_of(f)}")
+    check_leaves(outs[:n], "jvp: output of", of=f)
     touts = each_on_device_of([zeros_for(o) if t is None else t for o, t in zip(outs[:n], touts)], outs[:n])
     count = len(outs)
     both = own_memory([*outs, *touts], [*p_leaves, *t_leaves])
@@ -391,8 +399,23 @@ class _Pullback:
     def __name__(self) -> str:
         return f"vjp of {self.name}"
 
+    @api
     def __call__(self, cotangent: Any) -> tuple:
-        return _pull(self, cotangent)
+        if self.kept is not None and self.kept.kinds != _kinds(self):
+            raise ValueError(
+                f"{self.__name__}: the values that it keeps have other shapes or dtypes than when it was made, as vmap or a "
+                "map over its leaves leaves them.\n"
+                "Remedy: call it inside the mapped function, or map it itself: vmap(lambda p, ct: p(ct))."
+            )
+        outs = self.out_tree.unflatten(self.outs)
+        _, cts, _ = check_tangents(outs, cotangent, self.__name__, "output", "cotangent", self.primals)
+        found = iter(self.flat(cts, list(self.residuals)))
+        grads = []
+        for p, d in zip(self.primals, self.differentiable):
+            ct = next(found) if d else None
+            grads.append(zeros_for(p) if ct is None else ct)
+        grads = own_memory(each_on_device_of(grads, self.primals), [*cts, *self.primals, *self.residuals])
+        return self.in_tree.unflatten(grads)
 
     def __copy__(self) -> _Pullback:
         return self  # it is never changed, and holds locks
@@ -443,25 +466,6 @@ def _pullback_again(kept: _StaticPart, parts: Sequence[Any]) -> _Pullback:
 
 # what a custom rule keeps of another function
 tree.register_pytree_node(_Pullback, _flat_pullback, _pullback_again)
-
-
-@api
-def _pull(pullback: _Pullback, cotangent: Any) -> tuple:
-    if pullback.kept is not None and pullback.kept.kinds != _kinds(pullback):
-        raise ValueError(
-            f"{pullback.__name__}: the values that it keeps have other shapes or dtypes than when it was made, as vmap or a "
-            "map over its leaves leaves them.\n"
-            "Remedy: call it inside the mapped function, or map it itself: vmap(lambda p, ct: p(ct))."
-        )
-    outs = pullback.out_tree.unflatten(pullback.outs)
-    _, cts, _ = check_tangents(outs, cotangent, pullback.__name__, "output", "cotangent", pullback.primals)
-    found = iter(pullback.flat(cts, list(pullback.residuals)))
-    grads = []
-    for p, d in zip(pullback.primals, pullback.differentiable):
-        ct = next(found) if d else None
-        grads.append(zeros_for(p) if ct is None else ct)
-    grads = own_memory(each_on_device_of(grads, pullback.primals), [*cts, *pullback.primals, *pullback.residuals])
-    return pullback.in_tree.unflatten(grads)
 
 
 @api

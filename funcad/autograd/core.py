@@ -50,7 +50,9 @@ def make_vjp(fun: Callable[..., Any], x: Any) -> tuple[Callable[[Any], Any], Any
     >>> float(pullback(1.0)), float(value)
     (6.0, 9.0)
     """
-    return _operators.vjp_at(fun, x)
+    if not callable(fun):
+        return _operators.make_vjp(fun)(x)  # type: ignore[no-any-return] which says what is wrong
+    return _operators.at(_operators.with_pullback, fun, 0, x)  # type: ignore[no-any-return]
 
 
 def make_jvp(fun: Callable[..., Any], x: Any) -> Callable[[Any], tuple[Any, Any]]:
@@ -59,4 +61,6 @@ def make_jvp(fun: Callable[..., Any], x: Any) -> Callable[[Any], tuple[Any, Any]
     >>> [float(v) for v in make_jvp(lambda x: x * x, 3.0)(1.0)]
     [9.0, 6.0]
     """
-    return _operators.jvp_at(fun, x)
+    if not callable(fun):
+        return _operators.make_jvp(fun)(x)  # type: ignore[no-any-return]
+    return _operators.at(_operators.with_push, fun, 0, x)  # type: ignore[no-any-return]

@@ -14,6 +14,7 @@ import sys
 import warnings
 from collections import OrderedDict
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -24,8 +25,11 @@ from funcad.api.grad import Gradient
 from funcad.api.grad import value_and_grad as _value_and_grad
 from funcad.configuration import OnDemand
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
+from funcad.host.conversions import plainly
 from funcad.host.real_types import is_a
+from funcad.host.where import for_user, interrupted
 from funcad.ir.aval import aval_of, said
+from funcad.ir.trace import plain_values
 from funcad.ir.tracer import Tracer
 from funcad.primitives.shape import reshape
 
@@ -60,7 +64,7 @@ class _OfAllElements(Gradient):
         self.compiled = None
 
     def _number(self, out: Any) -> Any:
-        leaves, _ = flat_values(out)
+        leaves = plain_values([out]) if type(out) is Tracer else flat_values(out)[0]
         check_leaves(leaves, f"elementwise_grad: output of {name_of(self.f)}")
         if any([aval_of(leaf).dtype.kind == "c" for leaf in leaves]):
             raise NonDifferentiableInputError(
@@ -86,36 +90,48 @@ def on_argument(
     if not is_a(argnum, (int, tuple, list)):
         raise TypeError(f"argnum must be an int, or a tuple or list of ints, got {argnum!r}; names are for grad_named")
 
-    def nary(*args: Any, **kwargs: Any) -> Any:
-        if quick is not None and argnum < len(args):
+    def quickly(*args: Any, **kwargs: Any) -> Any:
+        if argnum < len(args):
             x = args[argnum]
             kind = type(x)
             if kind is float or kind is np.float64 or kind is np.ndarray and x.dtype.kind == "f":
-                return quick(*args, **kwargs)
+                return quick(*args, **kwargs)  # type: ignore[misc]
             if kind is Tracer and x.dtype.kind == "f" and _boxes() is None:
-                return quick(*args, **kwargs)
-        return _at(operator, fun, argnum, args, kwargs)
+                return quick(*args, **kwargs)  # type: ignore[misc]
+        return at(operator, fun, argnum, *args, **kwargs)
 
+    nary = functools.partial(at, operator, fun, argnum) if quick is None else quickly
     return Transformed(nary, fun, functools.partial(public, **(options or {"argnum": argnum})))
 
 
-def _at(operator: Function, fun: Function, argnum: Any, args: tuple, kwargs: dict) -> Any:
-    """`operator(unary, x)` of fun as a function of the chosen argument; all others are these."""
+def at(operator: Function, fun: Function, argnum: Any, /, *args: Any, **kwargs: Any) -> Any:
+    """`operator(f, x)` of fun as a function f of the chosen argument; all others are these."""
+    boxes = _boxes()
     single = is_a(argnum, int)
-    chosen = (argnum,) if single else tuple(argnum)
-    if any([not -len(args) <= i < len(args) for i in chosen]):
-        raise TypeError(f"argnum={argnum!r}, but {name_of(fun)} was called with {len(args)} positional argument(s)")
+    chosen = (argnum,) if single else argnum
+    try:
+        given = [args[i] for i in chosen]
+    except IndexError:
+        known = f"argnum={argnum!r}, but {name_of(fun)} was called with {len(args)} positional argument(s)"
+        raise TypeError(known) from None
 
     def unary(x: Any) -> Any:
         full = list(args)
-        boxes = _boxes()
         for i, value in zip(chosen, (x,) if single else x):
             full[i] = value if boxes is None else boxes.boxed(value)
         out = fun(*full, **kwargs)
         return out if boxes is None else boxes.unboxed(out)
 
-    x = tree.map(_as_floats, args[argnum] if single else tuple([args[i] for i in chosen]))
-    return operator(_named(unary, fun), x)
+    unary.__name__ = unary.__qualname__ = name_of(fun)
+    alone = single and len(args) == 1 and not kwargs and boxes is None
+    if alone and type(fun) is FunctionType and id(fun.__code__) in plainly:  # such as this function's own
+        unary = fun
+    try:
+        return operator(unary, tree.map(_as_floats, given[0] if single else tuple(given)))
+    except Exception as error:
+        raise for_user(error)  # noqa: B904 the same error
+    except BaseException as stop:
+        raise interrupted(stop)  # noqa: B904 the same error
 
 
 def _boxes() -> Any:
@@ -227,7 +243,10 @@ def elementwise_grad(fun: Function, argnum: Any = 0) -> Function:
     array([1., 1., 1.])
     """
 
-    operator = _differentiable(lambda f, x: _OfAllElements(f, 0)(x), "elementwise_grad")
+    def operator(f: Function, x: Any) -> Any:
+        _check_floats(f, x, "elementwise_grad")
+        return _OfAllElements(f, 0)(x)
+
     quick = _OfAllElements(fun, argnum) if _is_position(fun, argnum) else None
     return on_argument(operator, fun, argnum, elementwise_grad, quick)
 
@@ -243,25 +262,24 @@ def deriv(fun: Function, argnum: Any = 0) -> Function:
     >>> float(deriv(np.sin)(0.0))
     1.0
     """
-    operator = lambda f, x: pullbacks.jvp(f, (x,), (tree.map(np.ones_like, x),))[1]
-    return on_argument(_differentiable(operator, "deriv"), fun, argnum, deriv)
+
+    def operator(f: Function, x: Any) -> Any:
+        _check_floats(f, x, "deriv")
+        return pullbacks.pushed(f, (x,), (tree.map(np.ones_like, x),))[1]
+
+    return on_argument(operator, fun, argnum, deriv)
 
 
-def _differentiable(operator: Function, what: str) -> Function:
-    """The operator, which refuses integers that are no arrays: autograd's arguments are floats."""
-
-    def checked(f: Function, x: Any) -> Any:
-        for leaf in tree.leaves(x):
-            if type(leaf) is np.ndarray and leaf.dtype.kind in "fc":
-                continue
-            if aval_of(leaf).dtype.kind not in "fc":
-                raise NonDifferentiableInputError(
-                    f"{what} of {name_of(f)}: the argument is {said(leaf)}, and integers and bools have no derivative.\n"
-                    "Remedy: convert it with float(x) or x.astype(float)."
-                )
-        return operator(f, x)
-
-    return checked
+def _check_floats(f: Function, x: Any, what: str) -> None:
+    """An error for integers that are no arrays: autograd's arguments are floats."""
+    for leaf in (x,) if type(x) is np.ndarray else tree.leaves(x):
+        if type(leaf) is np.ndarray and leaf.dtype.kind in "fc":
+            continue
+        if aval_of(leaf).dtype.kind not in "fc":
+            raise NonDifferentiableInputError(
+                f"{what} of {name_of(f)}: the argument is {said(leaf)}, and integers and bools have no derivative.\n"
+                "Remedy: convert it with float(x) or x.astype(float)."
+            )
 
 
 def jacobian(fun: Function, argnum: Any = 0) -> Function:
@@ -334,20 +352,15 @@ def make_vjp(fun: Function, argnum: Any = 0) -> Function:
     6.0
     """
 
-    return on_argument(_vjp, fun, argnum, make_vjp)
+    return on_argument(with_pullback, fun, argnum, make_vjp)
 
 
-def _with_pullback(f: Function, x: Any) -> tuple[Function, Any]:
-    out, pullback = pullbacks.vjp(f, x)
+def with_pullback(f: Function, x: Any) -> tuple[Function, Any]:
+    """What `make_vjp` of a function of one argument gives at x."""
+    _check_floats(f, x, "make_vjp")
+    found = pullbacks.linearized(f, (x,), False, "vjp", True)
+    out, pullback = found.out, pullbacks.pullback_of(f, found)
     return lambda g: pullback(fitting(g, out))[0], out
-
-
-_vjp = _differentiable(_with_pullback, "make_vjp")
-
-
-def vjp_at(fun: Function, x: Any) -> tuple[Function, Any]:
-    """`make_vjp(fun)(x)`, without a function that could be called at another point."""
-    return _at(_vjp, fun, 0, (x,), {}) if callable(fun) else make_vjp(fun)(x)  # type: ignore[no-any-return]
 
 
 def make_jvp(fun: Function, argnum: Any = 0) -> Function:
@@ -361,22 +374,29 @@ def make_jvp(fun: Function, argnum: Any = 0) -> Function:
     >>> [float(v) for v in make_jvp(np.square)(3.0)(1.0)]
     [9.0, 6.0]
     """
-    return on_argument(_jvp, fun, argnum, make_jvp)
+    return on_argument(with_push, fun, argnum, make_jvp)
 
 
-_jvp = _differentiable(lambda f, x: lambda v: pullbacks.jvp(f, (x,), (fitting(v, x),)), "make_jvp")
+def with_push(f: Function, x: Any) -> Function:
+    """What `make_jvp` of a function of one argument gives at x."""
+    _check_floats(f, x, "make_jvp")
 
+    def push(v: Any) -> Any:
+        try:
+            return pullbacks.pushed(f, (x,), (fitting(v, x),))
+        except Exception as error:
+            raise for_user(error)  # noqa: B904 the same error
+        except BaseException as stop:
+            raise interrupted(stop)  # noqa: B904 the same error
 
-def jvp_at(fun: Function, x: Any) -> Function:
-    """`make_jvp(fun)(x)`, without a function that could be called at another point."""
-    return _at(_jvp, fun, 0, (x,), {}) if callable(fun) else make_jvp(fun)(x)  # type: ignore[no-any-return]
+    return push
 
 
 def fitting(given: Any, like: Any) -> Any:
     """Tangents and cotangents in the dtypes and shapes of what they belong to: autograd takes what broadcasts."""
 
     def fit(x: Any, y: Any) -> Any:
-        if type(x) is type(y) is np.ndarray and x.dtype is y.dtype and x.shape == y.shape and x.dtype.kind in "fc":
+        if _fits(x, y):
             return x
         aval = aval_of(y)
         if aval.dtype.kind not in "fc":  # integers and bools: their tangents are zeros
@@ -384,7 +404,11 @@ def fitting(given: Any, like: Any) -> Any:
         x = fnp.asarray(x, dtype=aval.dtype)
         return x if aval_of(x).shape == aval.shape else fnp.broadcast_to(x, aval.shape)
 
-    return tree.map(fit, given, like)
+    return given if _fits(given, like) else tree.map(fit, given, like)
+
+
+def _fits(x: Any, y: Any) -> bool:
+    return type(x) is type(y) is np.ndarray and x.dtype is y.dtype and x.shape == y.shape and x.dtype.kind in "fc"
 
 
 def make_jvp_reversemode(fun: Function, argnum: Any = 0) -> Function:
@@ -397,10 +421,11 @@ def make_jvp_reversemode(fun: Function, argnum: Any = 0) -> Function:
     """
 
     def operator(f: Function, x: Any) -> Function:
+        _check_floats(f, x, "make_jvp_reversemode")
         push = pullbacks.linearize(f, x)[1]
         return lambda v: push(fitting(v, x))
 
-    return on_argument(_differentiable(operator, "make_jvp_reversemode"), fun, argnum, make_jvp_reversemode)
+    return on_argument(operator, fun, argnum, make_jvp_reversemode)
 
 
 def make_hvp(fun: Function, argnum: Any = 0) -> Function:
@@ -503,12 +528,13 @@ def make_ggnvp(f: Function, g: Function = _half_square, f_argnum: Any = 0) -> Fu
     """
 
     def operator(f: Function, x: Any) -> Function:
+        _check_floats(f, x, "make_ggnvp")
         out, push = pullbacks.linearize(f, x)
         _, pullback = pullbacks.vjp(f, x)
         curve, _ = make_hvp(g)(out)
         return lambda v: pullback(curve(push(fitting(v, x))))[0]
 
-    return on_argument(_differentiable(operator, "make_ggnvp"), f, f_argnum, make_ggnvp, f_argnum=f_argnum, g=g)
+    return on_argument(operator, f, f_argnum, make_ggnvp, f_argnum=f_argnum, g=g)
 
 
 def multigrad_dict(fun: Function) -> Function:

@@ -21,7 +21,7 @@ import numpy as np
 
 from funcad import tree
 from funcad.api.border import own_memory, zeros_for
-from funcad.autograd.differential_operators import fitting, jvp_at, vjp_at
+from funcad.autograd.differential_operators import at, fitting, with_pullback, with_push
 from funcad.autograd.user_boxes import getval
 from funcad.host.devices import on_device
 from funcad.host.where import open_traces, user_source
@@ -106,7 +106,7 @@ class VJPNode(Node):
         self.vjp: Callable[[Any], tuple] = lambda g: ()
 
     def behind(self, fun: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:
-        pullback, value = vjp_at(fun, x)
+        pullback, value = at(with_pullback, fun, 0, x)
         node = type(self).new_root()
         node.parents, node.vjp = [self], lambda g: (pullback(g),)
         return value, node
@@ -241,7 +241,7 @@ class JVPNode(Node):
         self.g = g
 
     def behind(self, fun: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:
-        value, g = jvp_at(fun, x)(self.g)
+        value, g = at(with_push, fun, 0, x)(self.g)
         return value, type(self).new_root(g)
 
     def boxed(self, value: Any, trace: int) -> Tracer:

@@ -107,19 +107,15 @@ def check_grads(f: Callable[..., Any], x: Any, modes: Sequence[str] = ("fwd", "r
     """
     if not {"fwd", "rev"}.issuperset(modes):
         raise ValueError(f"check_grads: modes are 'fwd' and 'rev', got {list(modes)!r}")
+    derivatives: list[tuple[str, Callable[..., Any], Any]] = []  # of the point and of a direction, and what that is like
     if "fwd" in modes:
         check_jvp(f, x)
-        _check_next(f"jvp_{name_of(f)}", lambda x, v: make_jvp(f, x)(v)[1], x, x, modes, order)
+        derivatives.append(("jvp", lambda x, v: make_jvp(f, x)(v)[1], x))
     if "rev" in modes:
-        y = _check_vjp(f, x)
-        _check_next(f"vjp_{name_of(f)}", lambda x, v: make_vjp(f, x)[0](v), x, y, modes, order)
-
-
-def _check_next(name: str, derivative: Callable[..., Any], x: Any, like: Any, modes: Sequence[str], order: int) -> None:
-    """The check of a derivative as a function of the point and of the direction, which it is linear in."""
-    if order > 1:
-        derivative.__name__ = derivative.__qualname__ = name
-        check_grads(derivative, (0, 1), modes, order=order - 1)(x, vspace(like).randn())
+        derivatives.append(("vjp", lambda x, v: make_vjp(f, x)[0](v), _check_vjp(f, x)))
+    for name, derivative, like in derivatives if order > 1 else ():
+        derivative.__name__ = derivative.__qualname__ = f"{name}_{name_of(f)}"
+        check_grads(derivative, (0, 1), modes=modes, order=order - 1)(x, vspace(like).randn())
 
 
 def combo_check(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., None]:

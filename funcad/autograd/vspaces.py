@@ -7,7 +7,9 @@ pytree of its attributes from then on, if it was none before.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Iterator
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -35,8 +37,11 @@ class VSpace:
 
     def __init__(self, value: Any):
         leaves, self._structure = tree.flatten(value)
-        self._avals = [aval_of(leaf) for leaf in leaves]
-        self.size = sum([aval.size * (2 if aval.dtype.kind == "c" else 1) for aval in self._avals])
+        self._avals = list(map(aval_of, leaves))
+
+    @cached_property
+    def size(self) -> int:
+        return sum([aval.size * (2 if aval.dtype.kind == "c" else 1) for aval in self._avals])
 
     mappings: dict[type, Callable[[Any], Any]] = {}  # the classes of users that were registered
 
@@ -77,7 +82,7 @@ class VSpace:
         return self._array().dtype.kind == "c"
 
     def _made(self, make: Callable[[Aval], Any]) -> Any:
-        return self._structure.unflatten([make(aval) for aval in self._avals])
+        return self._structure.unflatten(list(map(make, self._avals)))
 
     def zeros(self) -> Any:
         """The zero of the space; arrays also where the value had numbers."""
@@ -101,6 +106,8 @@ class VSpace:
 
         def draw(aval: Aval) -> Any:
             real = _asarray(_randn(*aval.shape))
+            if aval.dtype is real.dtype:
+                return real
             return (real + 1j * _randn(*aval.shape) if aval.dtype.kind == "c" else real).astype(aval.dtype, copy=False)
 
         return self._made(draw)
@@ -126,18 +133,20 @@ class VSpace:
         return self._inner_prod(x, y)
 
     def _add(self, x: Any, y: Any) -> Any:
-        return tree.map(lambda a, b: a + b, x, y)
+        return x + y if type(x) is _ndarray else tree.map(operator.add, x, y)
 
     def _mut_add(self, x: Any, y: Any) -> Any:
         return self._add(x, y)
 
     def _scalar_mul(self, x: Any, a: Any) -> Any:
-        return tree.map(lambda leaf: leaf * a, x)
+        return x * a if type(x) is _ndarray else tree.map(lambda leaf: leaf * a, x)
 
     def _covector(self, x: Any) -> Any:
-        return tree.map(_conjugate, x)
+        return x if type(x) is _ndarray and x.dtype.kind == "f" else tree.map(_conjugate, x)
 
     def _inner_prod(self, x: Any, y: Any) -> Any:
+        if type(x) is type(y) is _ndarray:
+            return _product(x, y)
         return sum([_product(a, b) for a, b in zip(tree.leaves(x), tree.leaves(y))], 0.0)
 
     def __eq__(self, other: object) -> bool:
@@ -162,7 +171,7 @@ def _conjugate(leaf: Any) -> Any:
 
 
 def _product(a: Any, b: Any) -> Any:
-    each = _conjugate(a) * b
+    each = (a if type(a) is _ndarray and a.dtype.kind == "f" else _conjugate(a)) * b
     if type(each) is _ndarray and each.dtype.kind == "f":
         return _sum(each, axis=None)
     return fnp.real(fnp.sum(each))

@@ -27,9 +27,9 @@ def unary_to_nary(unary_operator: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(unary_operator)
     def nary_operator(fun: Callable[..., Any], argnum: Any = 0, *options: Any, **named: Any) -> Callable[..., Any]:
-        def operator(f: Callable[..., Any], x: Any) -> Any:
-            return unary_operator(f, x, *options, **named)
-
+        operator: Any = functools.partial(unary_operator, **named)
+        if options:
+            operator = lambda f, x: unary_operator(f, x, *options, **named)
         return on_argument(operator, fun, argnum, lambda f, **again: nary_operator(f, again["argnum"], *options, **named))
 
     return nary_operator

@@ -32,13 +32,15 @@ from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, split
 from funcad.ir.primitive import may_share
 from funcad.passes.lower import parts_of
-from funcad.primitives.arithmetic import add, maximum, minimum, mul
+from funcad.primitives.arithmetic import abs_, add, maximum, minimum, mul, neg
 from funcad.primitives.basic_indexing import basic_index_p, place_sum_p
+from funcad.primitives.comparison import lt, select
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.fused import fused_p
 from funcad.primitives.reduction import reduce_max_p, reduce_min_p, reduce_sum_p
 from funcad.primitives.shape import broadcast_in_dim, concatenate_p, reshape
+from funcad.primitives.transcendental import exp
 
 # -- the equations of a program as the NumPy engine writes them
 #
@@ -105,6 +107,8 @@ _EXTREMA = (reduce_max_p, reduce_min_p)
 
 def shortened(equations: list[Equation], outputs: Sequence[Any], device: bool = False) -> list[Equation]:
     """The equations, in fewer and quicker calls; on a `device`, where every call takes as long to start, in fewer ones."""
+    if not device and any([e.primitive is select for e in equations]):
+        equations = _bounded_exponentials(equations, outputs)
     if not any([e.primitive is reduce_sum_p or e.primitive in _EXTREMA for e in equations]):
         return equations
     reads = Counter([a for e in equations for a in e.inputs if type(a) is Var])
@@ -145,6 +149,32 @@ def shortened(equations: list[Equation], outputs: Sequence[Any], device: bool = 
         elif not device and _is_array(x, made) and (by_product(equation) or _few_terms(x.aval.shape, equation)):
             result[i] = equation._replace(params={**equation.params, "by_product": True})
     return [step for e in result if e is not None for step in ([e] if device else _pooled(e))]
+
+
+def _bounded_exponentials(equations: list[Equation], outputs: Sequence[Any]) -> list[Equation]:
+    """`select(x < 0, exp(-abs(x)), 1)`, a part of the logistic function, is `exp(minimum(x, 0))`, without a mask."""
+    makers: dict[Any, Equation] = {e.outputs[0]: e for e in equations if len(e.outputs) == 1}
+    result: list[Equation] = []
+    asked: set[Any] = set()
+
+    def of(atom: Any, primitive: Any) -> Any:
+        """The first operand of what makes it, if it is this operation."""
+        found = makers.get(atom)
+        return found.inputs[0] if found is not None and found.primitive is primitive else None
+
+    is_number = lambda atom, value: type(atom) is Literal and atom.value == value
+    for e in equations:
+        if e.primitive is select and e.outputs[0].aval.shape and is_number(e.inputs[2], 1.0):
+            mask, x = e.inputs[0], of(of(of(e.inputs[1], exp), neg), abs_)
+            zero = makers[mask].inputs[-1] if mask in makers else None
+            if x is not None and of(mask, lt) is x and is_number(zero, 0.0):
+                below = Var(minimum.abstract_eval(x.aval, zero.aval))
+                result.append(Equation(minimum, (x, zero), {}, (below,), e.source))
+                asked.add(mask)
+                e = Equation(exp, (below,), {}, e.outputs, e.source)
+        result.append(e)
+    asked = asked.difference(outputs, *[e.inputs for e in result])
+    return [e for e in result if not asked.intersection(e.outputs)]
 
 
 def _pooled(equation: Equation) -> list[Equation]:
@@ -366,7 +396,9 @@ class Emission:
             operands = [self.literal(a) if type(a) is Literal else env[a] for a in equation.inputs]
             ends = [env[v] for v in dead if v in env]
             var = equation.outputs[0] if equation.outputs else None
-            if var in lazy:
+            if var in lazy and equation.primitive is not broadcast_in_dim and equation.primitive is not reshape:
+                self.narrow(equation, operands, env, ends, rows)
+            elif var in lazy:
                 env[var] = self.unmade(operands[0], equation, lazy[var])
             elif is_large(equation) and self.w.np == "np":
                 self.w.line(f"{self.w.helper('all_threads', all_threads)}()")
@@ -655,6 +687,21 @@ class Emission:
 
     # -- broadcasts that are not made
 
+    def narrow(self, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> None:
+        """An operation on broadcasts that are not made gives one."""
+        (var,), shape = equation.outputs, np.broadcast_shapes(*[v.shape for v in operands])
+        if shape == var.aval.shape:  # one was made after all
+            self.equation(equation, operands, env, dying, rows)
+            return
+        small = Var(Aval(shape, var.aval.dtype))
+        alone = [self.value(v.text, Aval(v.shape, v.aval.dtype, v.aval.weak), v.storages, shape=v.shape) for v in operands]
+        found: dict[Var, Value] = {}
+        self.operation(equation._replace(outputs=(small,)), alone, found, [], {})
+        (made,) = found.values()
+        env[var] = self.value(made.text, var.aval, made.storages, shape=shape)
+        for v in (*alone, made):
+            self.release(v)
+
     def unmade(self, x: Value, equation: Equation, shape: tuple) -> Value:
         """The operand as its readers can broadcast it."""
         aval = equation.outputs[0].aval
@@ -700,6 +747,7 @@ def unmade_broadcasts(equations: Sequence[Equation], keep: set[Var]) -> dict[Var
             first = min(first, axes[0]) if axes else first
             small[e.outputs[0]] = tuple(inner[first:])
     changed = bool(small)
+    made: set[Any] = set(keep)
     while changed:
         changed = False
         for e in equations:
@@ -707,10 +755,19 @@ def unmade_broadcasts(equations: Sequence[Equation], keep: set[Var]) -> dict[Var
             if not mine:
                 continue
             shapes = [small.get(a, a.aval.shape) if type(a) is Var else () for a in e.inputs]
-            if not broadcasts(e.primitive) or e.params or np.broadcast_shapes(*shapes) != e.outputs[0].aval.shape:
+            out, plain = e.outputs[0], broadcasts(e.primitive) and not e.params
+            shape = np.broadcast_shapes(*shapes) if plain else ()
+            if plain and shape in (out.aval.shape, small.get(out)):
+                continue
+            if shape and out not in made and out not in small:  # of these alone, and no more is made than they are
+                small[out] = shape
+            else:
                 for a in mine:
                     small.pop(a, None)  # an operand may stand there twice
-                changed = True
+                    made.add(a)
+                if small.pop(out, None):
+                    made.add(out)
+            changed = True
     return small
 
 

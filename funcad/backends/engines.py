@@ -36,7 +36,7 @@ from funcad.host.where import setting, state
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
 from funcad.memo import Table, compared_by
-from funcad.primitives.loop import Loop
+from funcad.primitives.loop import Loop, loop_p
 from funcad.show.compile_log import CompileEvent, log
 
 COLD = 1  # runs that the reference makes
@@ -381,7 +381,7 @@ def program_of(jaxpr: Jaxpr, engine: str = "") -> Program:
     return program
 
 
-def loop_program(primitive: Any, args: Sequence[Any], loop: Loop) -> Any:
+def loop_program(args: Sequence[Any], loop: Loop) -> Any:
     """`function(values) -> outputs` of a loop that runs un-jitted, if it pays to compile it; None: go round in Python.
 
     Compiled programs hang on the loop's body.
@@ -400,8 +400,8 @@ def loop_program(primitive: Any, args: Sequence[Any], loop: Loop) -> Any:
     program = body.memo.get(key)
     if program is None:
         inputs = tuple([Var(a if type(a) is StackAval else Aval(a.shape, a.dtype, a.weak)) for a in avals])
-        outputs = tuple([Var(a) for a in primitive.abstract_eval(*avals, **params)])
-        whole = Jaxpr(inputs, (Equation(primitive, inputs, params, outputs),), outputs)
+        outputs = tuple([Var(a) for a in loop_p.abstract_eval(*avals, **params)])
+        whole = Jaxpr(inputs, (Equation(loop_p, inputs, params, outputs),), outputs)
         program = EngineProgram(between_processes(whole), config.engine)
         program = body.memo.setdefault(key, program)
     if get_ident() in program.turning:  # who asks is that program, which has no means for the loop but Python

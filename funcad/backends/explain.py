@@ -20,7 +20,7 @@ from funcad.host.where import state
 from funcad.ir.jaxpr import Equation, Jaxpr, equation_has_effects, subjaxprs
 from funcad.primitives.atoms import fold_of
 from funcad.primitives.fused import fused_p
-from funcad.primitives.loop import Loop, rolled_p
+from funcad.primitives.loop import Loop
 from funcad.show.compile_log import html_table
 from funcad.show.pretty import shown_as
 
@@ -306,8 +306,8 @@ def _native(jaxpr: Jaxpr, inside: str) -> Iterator[dict[str, Any]]:
 def _rolled(jaxpr: Jaxpr, inside: str) -> Iterator[str]:
     """The loops that were found in what repeats itself."""
     for equation in jaxpr.equations:
-        if equation.primitive is rolled_p and equation.params["loop"].length is not None:
-            loop: Loop = equation.params["loop"]
+        loop: Loop | None = equation.params.get("loop")
+        if loop is not None and loop.rolled:
             lines = _lines(loop.body) or [_line(equation)]
             yield f"{inside}{loop.length} turns of {len(loop.body.equations)} equations from {lines[0]}"
         for sub in subjaxprs(equation.params):

@@ -300,9 +300,16 @@ def _roll(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
     var, (x,), shift = equation.outputs[0], operands, equation.params["shift"]
     if x.shape != x.aval.shape:
         return False
-    found, before = _target(e, var, rows), ":, " * equation.params["axis"]
-    e.w.line(f"{found.text}[{before}{shift}:] = {x.text}[{before}:{-shift}]")
-    e.w.line(f"{found.text}[{before}:{shift}] = {x.text}[{before}{-shift}:]")
+    axis, back = equation.params["axis"], var.aval.shape[equation.params["axis"]] - shift
+    found, before = _target(e, var, rows), ":, " * axis
+    edges = [(f"{before}{shift}:", f"{before}:{-shift}"), (f"{before}:{shift}", f"{before}{-shift}:")]
+    if e.w.np == "np" and 0 < axis == len(var.aval.shape) - 1 and x.whole and found.whole:
+        # all elements a place further in one piece, which takes a third of the time, then the edge that they do not come to
+        whole = [(f"{shift}:", f":{-shift}"), (f":{-back}", f"{back}:")][shift > back]
+        e.w.line(f"{found.text}.reshape(-1)[{whole[0]}] = {x.text}.reshape(-1)[{whole[1]}]")
+        del edges[shift > back]
+    for there, here in edges:
+        e.w.line(f"{found.text}[{there}] = {x.text}[{here}]")
     return _written(e, var, found, env, rows)
 
 

@@ -17,7 +17,6 @@ from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Var
 from funcad.ir.primitive import may_share
 from funcad.primitives.fused import fused_p
-from funcad.primitives.loop import LOOPS
 
 
 class Storage:
@@ -217,7 +216,7 @@ def carries_of(loop: Any, in_rows: Container[Any] = ()) -> Sequence[str]:
 def handed_through(equation: Any) -> dict[int, int]:
     """Of a loop or a branch, the results that may lie in the memory of an operand, with elements written: its number."""
     params, name = equation.params, equation.primitive.name
-    if name in LOOPS:
+    if name == "loop":
         loop = params["loop"]
         before = loop.n_counts + loop.n_consts
         return {k + loop.first: k + before for k, kind in enumerate(carries_of(loop)) if kind == "place"}

@@ -17,13 +17,14 @@ import numpy as np
 
 from funcad.backends import text
 from funcad.backends.memory import Storage, Value, carries_of
+from funcad.backends.plans.batch_plan import cells_of
 from funcad.backends.text import Writer, dtype_text, shape_text
 from funcad.host.devices import on_numpy, restore_warnings, suppress_warnings
 from funcad.host.real_types import is_a
 from funcad.ir.aval import Aval, Stack, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.primitives.atoms import ELEMENTARY, UFUNCS, atoms_of
-from funcad.primitives.basic_indexing import basic_add_p, basic_update_p, place_sum_p, python_index
+from funcad.primitives.basic_indexing import basic_add_p, basic_update_p, place_sum_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.fused import fused_p
 from funcad.primitives.loop import Loop
@@ -302,13 +303,8 @@ class Lines:
         xs = [self.read(a) for a in equation.inputs]
         if equation.outputs[0].aval.dtype != _F64:
             raise Refused
-        terms: list[list[str]] = [[] for _ in range(math.prod(shape))]
-        for x, index in zip(xs, equation.params["indices"]):
-            places = np.arange(len(terms)).reshape(shape)[python_index(index)]
-            for place, term in zip(np.ravel(places), texts_of(x)):
-                terms[place].append(term)
         texts = []
-        for row in terms:
+        for row in cells_of(map(texts_of, xs), equation.params["indices"], shape):
             first, *rest = row if len(row) == len(xs) else ["0.0", *row]
             for other in rest:
                 first = self.sum_of(other, "0.0").text if first == "0.0" else self.sum_of(first, other).text

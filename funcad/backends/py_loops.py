@@ -13,15 +13,17 @@ stack, must not be written again; a name is exchanged only with one whose array 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+import re
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from funcad.backends import number_lines
 from funcad.backends.memory import Storage, Value, carries_of, handed_through, writable_operand
-from funcad.backends.text import dtype_text, shape_text
+from funcad.backends.text import Block, Line, dtype_text, shape_text
 from funcad.ir.aval import Aval, Stack, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
-from funcad.primitives.loop import LOOPS, Loop
+from funcad.primitives.loop import Loop
 
 # -- stacks in the text: the lists that loops of unknown length fill, and that the loops of their derivatives read
 #
@@ -277,9 +279,10 @@ def _final_carries(e: Any, carries: list[_LoopCarry], ys: Sequence[Storage] = ()
 class _Loop:
     """Entering and leaving a loop: its scratch arrays belong to the outermost one."""
 
-    def __init__(self, e: Any, consts: Sequence[Value]):
+    def __init__(self, e: Any, consts: Sequence[Value], owned: Sequence[str] = ()):
         self.e = e
         self.consts = consts
+        self.owned = owned  # the names of the carries that have arrays of their own
 
     def __enter__(self) -> None:
         e = self.e
@@ -296,9 +299,128 @@ class _Loop:
         e.depth -= 1
         if self.outermost:
             names = [name for name, *_ in e.frame.names]
-            if e.frame.bytes >= 64 * 1024:
-                e.w.line(" = ".join([*names, "None"]))
+            views = _Views(e.w, e.frame.block, names, self.owned, e.frame.fixed).written() if e.w.np == "np" else []
+            if e.frame.bytes >= 64 * 1024 or views:
+                e.w.line(" = ".join([*names, *views, "None"]))
             e.frame = None
+
+
+# -- views are made once, in front of the loop
+#
+# A part of an array takes as long to name as a small operation to start. Where the name of the array is given once, whatever
+# is written into it, its parts, too, are the same memory in every turn; where the turn ends by exchanging names, their parts
+# are exchanged with them. Traps: a name that is given in the turn otherwise, or let go, may be any array; a reshaped part that
+# does not lie in order is a copy, which stays what it was.
+
+_PART = r"\[(?:[-\d:, ]|None)*:(?:[-\d:, ]|None)*\]|\.T\b"
+_PART += r"|\.reshape\((?:\([-\d, ]*\)|[-\d, ]+)\)|\.transpose\((?:\([\d, ]*\)|[\d, ]+)\)"
+_VIEW = re.compile(rf"(?<![\w.])([a-z]\w*)({_PART})(?![\w(])")
+_ALONE = re.compile(rf"(\w+) = ([a-z]\w*)((?:{_PART})+)")
+_GIVEN = re.compile(r"(?<![\w.])([A-Za-z_]\w*)(?![\w(\[.])")
+_EXCHANGE = re.compile(r"(\w+(?:, \w+)+) = (\w+(?:, \w+)+)")
+
+
+class _Views:
+    """The views of a loop's arrays, made where `front` ends."""
+
+    def __init__(self, w: Any, front: Block, scratch: Sequence[str], carries: Sequence[str], fixed: Iterable[str]):
+        self.w, self.front = w, front
+        behind = w.block.parts[w.block.parts.index(front) + 1 :]
+        self.blocks = [part for part in behind if type(part) is Block]
+        self.lines = [line for block in self.blocks for line in block.lines()]
+        self.given: Counter[str] = Counter()
+        exchanges: dict[str, tuple[str, Line]] = {}
+        for line in self.lines:
+            exchange = _EXCHANGE.fullmatch(line.text)
+            head = re.split(r" \+?= ", line.text)[:-1]
+            if line.text.startswith("for "):
+                head = line.text[4:].partition(" in ")[:1]
+            for text in head:
+                self.given.update(_GIVEN.findall(text))
+            if exchange is not None:
+                left, right = [part.split(", ") for part in exchange.groups()]
+                exchanges.update({one: (other, line) for one, other in zip(left, right)})
+        self.fixed = {*fixed}
+        self.in_order = {*scratch, *fixed}  # what may be reshaped; a copy of what is fixed stays what it is
+        known = {name for name in (*scratch, *carries, *fixed) if name.isidentifier() and self.given[name] <= 1}
+        self.next = {name: name for name in known if not self.given[name]}  # what a name stands for in the next turn
+        for name in known & exchanges.keys():
+            cycle = [name]
+            while (following := exchanges.get(cycle[-1], ("",))[0]) in known and following != name:
+                cycle.append(following)
+            if following == name:
+                self.next.update(dict(zip(cycle, [*cycle[1:], name])))
+        self.line_of = {name: line for name, (_, line) in exchanges.items()}
+        self.found: dict[str, str] = {}  # the text of a view -> its name
+
+    def written(self) -> list[str]:
+        """Move them there; gives their names."""
+        gone = set()
+        for line in self.lines:
+            alone = _ALONE.fullmatch(line.text)
+            if alone is not None and alone[2] in self.next and self.given[alone[1]] == 1 and self.is_view(alone[2], alone[3]):
+                self.name_of(alone[2], alone[3], alone[1])
+                gone.add(line)
+                continue
+            before, first = "", line.text
+            while before != line.text:
+                before = line.text
+                line.text = _VIEW.sub(self.replaced, before)
+            written = re.match(r"(\w+) = ", line.text)
+            if written is not None and written[1] in self.next and not first.startswith(written[0]):
+                line.text = f"{written[1]}[...]{line.text[len(written[1]) :]}"
+        for block in self.blocks if gone else ():
+            _without(block, gone)
+        return list(self.found.values())
+
+    def replaced(self, view: re.Match) -> str:
+        if view[1] not in self.next or not self.is_view(view[1], view[2]):
+            return str(view[0])
+        return self.name_of(view[1], view[2])
+
+    def cycle_of(self, name: str) -> list[str]:
+        cycle = [name]
+        while self.next[cycle[-1]] != name:
+            cycle.append(self.next[cycle[-1]])
+        return cycle
+
+    def is_view(self, name: str, part: str) -> bool:
+        """Is that part of an array, and of those that it is exchanged with, their memory in every turn?"""
+        cycle = self.cycle_of(name)
+        in_order, fixed = self.in_order.issuperset(cycle), self.fixed.issuperset(cycle)
+        reshaped = [one.startswith(".reshape") for one in re.findall(_PART, part)]
+        return fixed or not any(reshaped) or in_order and all(reshaped)
+
+    def name_of(self, name: str, part: str, chosen: str = "") -> str:
+        """The name of this part of the array; `chosen`: that it has."""
+        cycle = self.cycle_of(name)
+        if chosen or name + part not in self.found:
+            views = [chosen or self.w.name("w"), *[self.w.name("w") for _ in cycle[1:]]]
+            with self.w.within(self.front):
+                for one, view in zip(cycle, views):
+                    self.found[one + part] = view
+                    self.w.line(f"{view} = {one}{part}")
+            if self.fixed.issuperset(cycle):
+                self.fixed.update(views)
+            if self.in_order.issuperset(cycle) and all([one.startswith(".reshape") for one in re.findall(_PART, part)]):
+                self.in_order.update(views)
+            following = [*views[1:], views[0]]
+            self.next.update(dict(zip(views, following)))
+            if len(views) > 1:
+                line = self.line_of[name]
+                self.line_of.update(dict.fromkeys(views, line))
+                left, right = line.text.split(" = ")
+                line.text = f"{left}, {', '.join(views)} = {right}, {', '.join(following)}"
+        return self.found[name + part]
+
+
+def _without(block: Block, gone: set[Line]) -> None:
+    for part in block.parts:
+        if type(part) is Block:
+            _without(part, gone)
+    block.parts = [part for part in block.parts if part not in gone]
+    if not block.parts:
+        block.parts = [Line(block.depth, "pass", None)]
 
 
 def _loop(e: Any, equation: Equation, operands: list[Value], env: dict, dying: list[Value], rows: dict) -> bool:
@@ -369,7 +491,8 @@ def _loop(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
     turns = w.name("n") if cond is not None else ""
     if turns:
         w.line(f"{turns} = 0")
-    with _Loop(e, [*(counts if turns else ()), *consts]):
+    owned = [c.name for c in carries if c.mode == "own"]
+    with _Loop(e, [*(counts if turns else ()), *consts], owned):
         over: str | None
         if turns:
             over = None
@@ -509,4 +632,4 @@ def _cond(e: Any, equation: Equation, operands: list[Value], env: dict, dying: l
     return True
 
 
-_RULES = {**dict.fromkeys(LOOPS, _loop), "cond": _cond, "stack_empty": write_empty}
+_RULES = {"loop": _loop, "cond": _cond, "stack_empty": write_empty}

@@ -10,10 +10,10 @@
 `device`: the module takes CuPy's arrays, and is written as the program runs on these.
 
 Idea: the same emission as the NumPy engine's, with `xp.` for `np.`: lines, loops and tiles are the ones that run, so results
-are equal bit for bit (with threads only up to the order of sums over tiles). Above each run of lines stands the line of the
-user's program that they come from; a value that the user's line names keeps that name. Operations without text of their own
-bring their implementation along (below). Trap: what is called back (pure_callback) or has no text raises
-NotImplementedError.
+are equal bit for bit (with threads up to the order of sums over tiles, and `erf` up to SciPy's last bits). Above each run of
+lines stands the line of the user's program that they come from; a value that the user's line names keeps that name. Operations
+without text of their own bring their implementation along (below). Trap: what is called back (pure_callback) or has no text
+raises NotImplementedError.
 """
 
 from __future__ import annotations
@@ -50,7 +50,6 @@ from funcad.memo import table
 from funcad.primitives.families import Composed
 from funcad.primitives.fused import fused_p
 from funcad.primitives.host import HostCall
-from funcad.primitives.loop import LOOPS
 from funcad.primitives.python_numbers import NotTheSame
 from funcad.show.pretty import shown_as
 
@@ -701,7 +700,7 @@ def _refusal(equation: Any) -> NotImplementedError:
             "Remedy: leave the call out of the exported function: return what it was to get, and call it with the result; "
             "or run the function with funcad."
         )
-    if equation.primitive.name in (*LOOPS, "cond"):
+    if equation.primitive.name in ("loop", "cond"):
         return NotImplementedError(
             f"source: {name}{where} is inside {MAX_DEPTH} or more loops and branches, too deep for Python's own.\n"
             "Remedy: make one of the loops around it a vmap or a longer loop, or run the function with funcad."

@@ -9,6 +9,7 @@ if it is weak; texts that would give a 0-d array end in `[()]`.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
@@ -20,6 +21,7 @@ from funcad.backends.memory import Value
 from funcad.backends.text import TEXTS, Writer, dtype_text, index_text, shape_text
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Literal, Var
+from funcad.memo import remembers
 from funcad.primitives.atoms import formula_of
 from funcad.primitives.basic_indexing import basic_index_p, gather_p, python_index
 from funcad.primitives.comparison import select
@@ -507,7 +509,16 @@ def _accumulate(ufunc: str, name: str) -> Callable[..., Any]:
     return rule
 
 
+def _erf(w: Writer, equation: Equation, operands: list[Value]) -> TextCall | None:
+    (x,) = operands
+    few = x.aval.size < MANY or x.shape != x.aval.shape
+    if w.np != "np" or x.aval.dtype != _FLOAT64 or few:
+        return None
+    return TextCall(w.helper("erf", erf), [x.text], elementwise=True)
+
+
 RULES: dict[str, Callable[..., Any]] = {
+    "erf": _erf,
     "argmax": _position("argmax"),
     "argmin": _position("argmin"),
     "dot_general": _dot_general,
@@ -527,6 +538,91 @@ RULES: dict[str, Callable[..., Any]] = {
     "cumsum": _accumulate("add", "cumsum"),
     "cumprod": _accumulate("multiply", "cumprod"),
 }
+
+
+# -- `erf` of many numbers by NumPy's own functions
+#
+# Idea: SciPy's takes twelve nanoseconds a number, as it branches at each; NumPy's arithmetic takes a tenth of one. So the
+# range is cut into cells of 1/512, erf and its slope at the lower end c of each are in tables, and within a cell, where erf(c
+# + d) = erf(c) + slope(c) d (1 + d s), four terms of the Taylor series s suffice, whose coefficients are polynomials in c.
+# Blocks stay in the second level cache. Invariants: within 1.25 units in the last place (SciPy's: 2.2); erf(-x) is -erf(x) to
+# the last bit, the sign of zero and NaN included; the result may be written over the operand. Trap: c is never above the size
+# of x, so that nothing cancels: near 0 the table's value is 0 and the series alone is the result.
+
+
+MANY = 4096  # numbers from which on it is quicker
+BLOCK = 16384
+CELLS = 512  # in a unit
+TOP = 6.0  # from here on it is 1
+
+_TOP, _CELLS, _CELL = np.array(TOP), np.array(float(CELLS)), np.array(1.0 / CELLS)
+# of the series in d, whose coefficients are -c, (2 c**2 - 1) / 3, c (3 - 2 c**2) / 6 and (4 c**4 - 12 c**2 + 3) / 30
+_SECOND = np.array(2 / 3), np.array(-1 / 3)
+_THIRD = np.array(-1 / 3), np.array(0.5)
+_FOURTH = np.array(4 / 30), np.array(-12 / 30), np.array(0.1)
+
+
+@remembers()
+def erf_tables() -> tuple[np.ndarray, np.ndarray]:
+    """erf and its slope at the lower ends of all cells; the last one has all that is larger, and no slope.
+
+    >>> from funcad.backends.text_rules import erf_tables
+    >>> [float(table[0]) for table in erf_tables()]
+    [0.0, 1.1283791670955126]
+    """
+    ends = np.arange(int(TOP * CELLS) + 1) / CELLS
+    slopes = 2.0 / math.sqrt(math.pi) * np.exp(-ends * ends)
+    slopes[-1] = 0.0
+    return np.array([math.erf(c) for c in ends.tolist()]), slopes
+
+
+def erf(x: np.ndarray, out: np.ndarray | None = None) -> np.ndarray:
+    """erf of float64 numbers, into `out` if it is given.
+
+    >>> import numpy as np
+    >>> from funcad.backends.text_rules import erf
+    >>> erf(np.array([-0.0, 0.5, np.inf, np.nan])).tolist()
+    [-0.0, 0.5204998778130465, 1.0, nan]
+    """
+    if out is None:
+        out = empty(x.shape, np.float64)
+    if not out.flags.c_contiguous:
+        out[...] = erf(x)
+        return out
+    values, slopes = erf_tables()
+    given, made = x.reshape(-1), out.reshape(-1)
+    memory = empty((5, min(BLOCK, given.size)), np.float64)
+    places = np.empty(memory.shape[1], np.intp)
+    for i in range(0, given.size, BLOCK):
+        part, result = given[i : i + BLOCK], made[i : i + BLOCK]
+        d, c, square, series, term = memory[:, : part.size]
+        place = places[: part.size]
+        np.absolute(part, d)
+        np.multiply(np.fmin(d, _TOP, c), _CELLS, c)  # the place of NaN is some place
+        np.minimum(d, _TOP, out=d)
+        place[...] = c
+        c[...] = place
+        np.multiply(c, _CELL, c)
+        np.subtract(d, c, d)
+        np.multiply(c, c, square)
+        _polynomial(square, _FOURTH, series)
+        np.multiply(series, d, series)
+        np.multiply(_polynomial(square, _THIRD, term), c, term)
+        np.multiply(np.add(series, term, series), d, series)
+        np.multiply(np.add(series, _polynomial(square, _SECOND, term), series), d, series)
+        np.multiply(np.subtract(series, c, series), d, series)
+        np.multiply(slopes.take(place, None, term, "clip"), d, term)
+        np.add(np.multiply(series, term, series), term, series)
+        np.add(series, values.take(place, None, term, "clip"), series)
+        np.copysign(series, part, result)
+    return out
+
+
+def _polynomial(x: np.ndarray, coefficients: tuple[Any, ...], out: np.ndarray) -> np.ndarray:
+    np.multiply(x, coefficients[0], out)
+    for coefficient in coefficients[1:-1]:
+        np.multiply(np.add(out, coefficient, out), x, out)
+    return np.add(out, coefficients[-1], out)
 
 
 # -- how the primitives are written as calls of CuPy's, where all arrays are a device's

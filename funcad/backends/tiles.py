@@ -351,6 +351,7 @@ _RULES = {"convert": _convert, "reduce_sum": _row_sum, "select": _select, "attai
 
 SMALL = 256 * 1024  # bytes of a full array, below which a group is plain lines
 TILE_BYTES = 256 * 1024  # of one full array's tile
+MANY_ALIVE = 8  # full arrays, from which on tiles are half as large: all that is alive at once is to stay in the cache
 WIDEST = 64 * 1024  # elements of one slice, beyond which a group is not cut along that axis
 THREADED_NS = 300_000  # estimated time from which on threads pay
 
@@ -413,7 +414,7 @@ class _TilePlan:
 
 def _plan(jaxpr: Jaxpr, kind: str, shape: tuple, itemsize: int, whole: bool) -> _TilePlan | None:
     """`whole`: are all its full operands in one piece, so that they can be flattened without a copy?"""
-    elements = TILE_BYTES // itemsize
+    elements = TILE_BYTES // itemsize // (2 if _alive(jaxpr, shape) > MANY_ALIVE else 1)
     size = prod(shape)
     if kind == "rows":
         full = [v for v in (*jaxpr.inputs, *[o for e in jaxpr.equations for o in e.outputs]) if v.aval.shape == shape]
@@ -427,6 +428,18 @@ def _plan(jaxpr: Jaxpr, kind: str, shape: tuple, itemsize: int, whole: bool) -> 
         return None
     axis = 0 if 0 in axes else axes[0]
     return _TilePlan(kind, shape, False, axis, max(1, elements // (size // shape[axis])))
+
+
+def _alive(jaxpr: Jaxpr, shape: tuple) -> int:
+    """How many full arrays are needed at once, at most."""
+    count = lambda variables: sum([v.aval.shape == shape for v in variables])
+    full = most = count(jaxpr.inputs)
+    kept = {*jaxpr.inputs, *jaxpr.outputs}
+    for q, dead in zip(jaxpr.equations, deaths(jaxpr.equations, kept)):
+        full += count(q.outputs)
+        most = max(most, full)
+        full -= count(dead)
+    return most
 
 
 def _inner_shape(q: Equation) -> tuple:

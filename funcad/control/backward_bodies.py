@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.control.call import compact, fill_zeros, fixpoint, memoised_on_body, rewire, scatter, strip_literal
-from funcad.ir.aval import Aval, StackAval, aval_of, shape_of
+from funcad.control.call import compact, fill_zeros, fixpoint, memoised_on_body, rewire, scatter
+from funcad.ir.aval import Aval, StackAval, aval_of, shape_of, strip_literal
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Literal, Var, prune, split, subjaxprs, used_inputs
 from funcad.ir.primitive import CALM

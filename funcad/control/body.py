@@ -17,7 +17,7 @@ import numpy as np
 from funcad import tree
 from funcad.api.border import check_leaves, flat_values
 from funcad.host.real_types import ordinary
-from funcad.ir.aval import Aval, StackAval, said
+from funcad.ir.aval import Aval, StackAval, said, strip_literal
 from funcad.ir.jaxpr import Jaxpr, Literal, Var, split
 from funcad.ir.trace import trace_function
 from funcad.primitives.conversion import convert
@@ -26,7 +26,7 @@ from funcad.transforms.jvp import jvp_jaxpr
 from funcad.transforms.partial import linearize_jaxpr
 
 from funcad.control.call import (  # isort: skip
-    call, coerce, fill_zeros, fixpoint, interned, invariant_part, memoised_on_body, rewire, scatter, strip_literal,
+    call, coerce, fill_zeros, fixpoint, interned, invariant_part, memoised_on_body, rewire, scatter,
 )
 
 _PYTHON = {"b": False, "i": 0, "f": 0.0, "c": 0j}

@@ -17,7 +17,7 @@ from funcad.backends.engines import run_jaxpr
 from funcad.backends.interpreter import compiling
 from funcad.configuration import config
 from funcad.host.locks import held_over_forks
-from funcad.ir.aval import Aval, LiteralAval, StackAval, aval_of
+from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, prune
 from funcad.ir.primitive import Primitive, is_linear
@@ -241,18 +241,6 @@ call_p = Primitive(
 # program shares its variables and equations with the original, but is a Jaxpr of its own (with its own memo). `interned` gives
 # back the Jaxpr of an earlier trace that is equal to a new one, so that everything derived from it, and its compiled program,
 # is found again: un-jitted control flow traces its functions at every call, but derives and compiles once.
-
-
-def strip_literal(aval: Any) -> Any:
-    """The aval of a variable (never a LiteralAval)."""
-    return Aval(aval.shape, aval.dtype, aval.weak) if type(aval) is LiteralAval else aval
-
-
-def stacked(aval: Any, length: int | None) -> Any:
-    """What `length` values of one aval become together: an array, or a stack where the length is unknown."""
-    if length is None or type(aval) is StackAval:
-        return StackAval(strip_literal(aval))
-    return Aval((length, *aval.shape), aval.dtype)
 
 
 def rewire(jaxpr: Jaxpr, inputs: Sequence[Var], outputs: Sequence[Any], equations: Sequence[Equation] = ()) -> Jaxpr:

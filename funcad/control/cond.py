@@ -20,10 +20,10 @@ from funcad.api.border import api, call_as, name_of, own_memory, unaliased
 from funcad.backends.engines import program_of
 from funcad.control.backward_bodies import joined_tangents, kinds_of_tangents, masked_branch, masked_branches, parts_of
 from funcad.control.body import check_functions, check_structure, leaf_path, prepare, to_agree, unified
-from funcad.control.call import coerce, compact, fill_zeros, interned, memoised, rewire, scatter, strip_literal
+from funcad.control.call import coerce, compact, fill_zeros, interned, memoised, rewire, scatter
 from funcad.control.loop_rules import lane_by_lane
 from funcad.host.where import state
-from funcad.ir.aval import StackAval, aval_of, dtype_of, said, shape_of
+from funcad.ir.aval import StackAval, aval_of, dtype_of, said, shape_of, strip_literal
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Var, split
 from funcad.ir.primitive import Primitive, is_linear

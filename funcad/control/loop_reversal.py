@@ -27,10 +27,10 @@ from funcad.api.border import flat_values
 from funcad.backends.engines import run_jaxpr
 from funcad.control.backward_bodies import filled_tangents, transpose_linear
 from funcad.control.body import LinearBody, linear_body, strengthened, trace_carry
-from funcad.control.call import call_p, compact, interned, memoised, rewire, scatter, strip_literal
+from funcad.control.call import call_p, compact, interned, memoised, rewire, scatter
 from funcad.control.checkpoint import without_effects
 from funcad.control.reversal_schedules import blocks_of, kept_ahead, most_times, reach_table
-from funcad.ir.aval import Aval, aval_of
+from funcad.ir.aval import Aval, aval_of, strip_literal
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, split
 from funcad.ir.primitive import Primitive, is_linear
@@ -42,7 +42,7 @@ from funcad.primitives.comparison import and_, eq, ge, gt, lt, select
 from funcad.primitives.computed_slices import dynamic_slice, dynamic_update_slice
 from funcad.primitives.conversion import convert
 from funcad.primitives.families import reduce_sum
-from funcad.primitives.loop import Loop
+from funcad.primitives.loop import Loop, loop_p
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.reduction import argmin, reduce_min
 from funcad.primitives.shape import broadcast_leading, concatenate, reshape
@@ -153,7 +153,6 @@ def quiet_body(jaxpr: Jaxpr, what: str) -> Jaxpr:
 
 
 def _looped(
-    loop_p: Primitive,
     f: Callable[..., Any],
     carry: Any,
     rows: Any = None,
@@ -182,8 +181,8 @@ def _looped(
     return structure.unflatten(outs[:n]), outs[n:]
 
 
-def _while(loop_p: Primitive, test: Callable[[Any], Any], f: Callable[[Any], Any], carry: Any) -> Any:
-    return _looped(loop_p, lambda value, _: (f(value), []), carry, test=test)[0]
+def _while(test: Callable[[Any], Any], f: Callable[[Any], Any], carry: Any) -> Any:
+    return _looped(lambda value, _: (f(value), []), carry, test=test)[0]
 
 
 def row_of(x: Any, i: Any) -> Any:
@@ -203,10 +202,8 @@ def _first_row(x: Any) -> Any:
 # ---------------------------------------------------------------- forward
 
 
-def linearize(
-    loop_p: Primitive, again: Primitive, primals: Sequence[Any], tangents: Sequence[Any], loop: Loop
-) -> tuple[list, list] | None:
-    """(outputs, tangents) of a loop with a budget; None if it needs none. `again`: the primitive of `run_again`."""
+def linearize(primals: Sequence[Any], tangents: Sequence[Any], loop: Loop) -> tuple[list, list] | None:
+    """(outputs, tangents) of a loop with a budget; None if it needs none."""
     tangents = loop.counted(tangents)[1]
     nonzero = tuple([t is not None for t in tangents])
     body = linear_body(loop, nonzero)
@@ -215,18 +212,18 @@ def linearize(
         return None
     count, consts, carry, xs = loop.parts(primals)
     forward = _forward if loop.cond is None else _forward_while
-    outs, kept = forward(loop_p, plan, count, consts, carry, xs)
+    outs, kept = forward(plan, count, consts, carry, xs)
     out_nonzero = [*[False] * loop.first, *loop.carried(body.nonzero), *body.ys_nonzero]
     if not any(out_nonzero):
         return outs, [None] * len(out_nonzero)
     known = [*count, *consts, *kept, *xs, *outs[loop.first + loop.n_carry :]]
     ts = list(map(cleaned, compact(tangents)[0]))
-    program, captured = _program(loop_p, plan, [aval_of(v) for v in known], [aval_of(t) for t in ts])
-    touts = again(*captured, *known, *ts, jaxpr=program, plan=plan)
+    program, captured = _program(plan, [aval_of(v) for v in known], [aval_of(t) for t in ts])
+    touts = recomputed_p(*captured, *known, *ts, jaxpr=program, plan=plan)
     return outs, scatter(touts, out_nonzero)
 
 
-def _forward(loop_p: Primitive, plan: Plan, count: list, consts: list, carry: list, xs: list) -> tuple[list, list]:
+def _forward(plan: Plan, count: list, consts: list, carry: list, xs: list) -> tuple[list, list]:
     """Of a loop of known length: the outputs; the slots, and the state in front of the rest, if there is one."""
     loop, n_carry, k = plan.loop, plan.loop.n_carry, len(consts)
     parts = [plan.parts(x) for x in xs]
@@ -243,7 +240,7 @@ def _forward(loop_p: Primitive, plan: Plan, count: list, consts: list, carry: li
         kept[block] = slot
     rows = (plan.ordered(kept), [blocks for blocks, _ in parts])
     state = [broadcast_leading(c, plan.slots + 1) for c in carry], carry
-    (slots, carry), ys = _looped(loop_p, step, state, rows, plan.blocks, loop.reverse)
+    (slots, carry), ys = _looped(step, state, rows, plan.blocks, loop.reverse)
     if not plan.rest:
         return [*carry, *[plan.joined(y, None) for y in ys]], list(slots)
     turns = plan.turns(loop.body, k, n_carry, plan.rest)
@@ -251,7 +248,7 @@ def _forward(loop_p: Primitive, plan: Plan, count: list, consts: list, carry: li
     return [*outs[:n_carry], *[plan.joined(y, r) for y, r in zip(ys, outs[n_carry:])]], [*slots, *carry]
 
 
-def _forward_while(loop_p: Primitive, plan: Plan, count: list, consts: list, carry: list, xs: list) -> tuple[list, list]:
+def _forward_while(plan: Plan, count: list, consts: list, carry: list, xs: list) -> tuple[list, list]:
     """Of a loop with a condition: the outputs; how many turns, where the states are, and the slots."""
     loop, n = plan.loop, plan.slots
     goes_on = lambda carry: eval_jaxpr(loop.cond, [*count, *carry])[0]
@@ -270,14 +267,14 @@ def _forward_while(loop_p: Primitive, plan: Plan, count: list, consts: list, car
         slots = [with_row(s, slot, c) for s, c in zip(slots, carry)]
         limit = mul(add(floor_divide(done, every), ONE), every)
         more = lambda value: and_(lt(value[0], value[1]), goes_on(value[2]))
-        after, _, carry = _while(loop_p, more, turn, (done, limit, carry))
+        after, _, carry = _while(more, turn, (done, limit, carry))
         pos = select(eq(np.arange(n), broadcast_leading(slot, n)), broadcast_leading(done, n), pos)
         return after, every, pos, slots, carry
 
     pos = np.full(n, FREE)
     pos[0] = 0
     start = (ZERO, np.int64(plan.size), pos, [broadcast_leading(c, n + 1) for c in carry], list(carry))
-    done, every, pos, slots, carry = _while(loop_p, lambda value: goes_on(value[4]), block, start)
+    done, every, pos, slots, carry = _while(lambda value: goes_on(value[4]), block, start)
 
     def placed(value: Any, row: Any) -> Any:  # the states are in front of turns 0, every, 2 every, ...
         order, free = value
@@ -288,7 +285,7 @@ def _forward_while(loop_p: Primitive, plan: Plan, count: list, consts: list, car
 
     used = reduce_sum(convert(ge(pos, broadcast_leading(ZERO, n)), INT), axes=(0,))
     apart = floor_divide(every, np.int64(plan.size))
-    (order, _), (blocks,) = _looped(loop_p, placed, (np.full(n + 1, n), used), (np.arange(n), pos), n)
+    (order, _), (blocks,) = _looped(placed, (np.full(n + 1, n), used), (np.arange(n), pos), n)
     return [done, *carry], [done, order, concatenate([blocks, broadcast_leading(ZERO, 1)], axis=0), used, *slots]
 
 
@@ -300,7 +297,7 @@ def _known_parts(plan: Plan, values: Sequence[Any]) -> list[list[Any]]:
     return split(values, len(values) - sum(sizes) - sum(plan.nonzero), *sizes)
 
 
-def _program(loop_p: Primitive, plan: Plan, known: Sequence[Any], ts: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
+def _program(plan: Plan, known: Sequence[Any], ts: Sequence[Any]) -> tuple[Jaxpr, list[Any]]:
     """What `recomputed` stands for: tangents, from the start."""
     loop = plan.loop
 
@@ -326,7 +323,7 @@ class _Residual(NamedTuple):
     i: int
 
 
-def _transpose(loop_p: Primitive, cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, plan: Plan) -> list[Any]:
+def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, plan: Plan) -> list[Any]:
     loop = plan.loop
     captured, count, consts, where, slots, before, xs, ys, ts = _known_parts(plan, inputs)
     if not all(map(is_linear, ts)) or any(map(is_linear, inputs[: len(inputs) - len(ts)])):
@@ -344,7 +341,7 @@ def _transpose(loop_p: Primitive, cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr
     linear = Loop(body.linear, len(consts_given), len(start), loop.length, loop.reverse)
     every, full = (*wanted, *body.ys_nonzero), iter(cts)
     mine = [ct for ct, z in zip([next(full) if z else None for z in every], every) if z]
-    states = _States(loop_p, plan, consts, where, slots, [plan.parts(x)[0] for x in xs])
+    states = _States(plan, consts, where, slots, [plan.parts(x)[0] for x in xs])
     run = partial(_backwards, states, body, [*body.captured, *consts], before, xs)
     found = transpose_linear(linear, mine, operands, tuple(map(is_linear, operands)), run)
     return [*[None] * (len(inputs) - len(ts)), *[ct for o, ct in zip(operands, found) if is_linear(o)]]  # in the order of ts
@@ -353,8 +350,8 @@ def _transpose(loop_p: Primitive, cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr
 class _States:
     """The states that are kept, as a stack: `start` is `(positions, how many, slots)`."""
 
-    def __init__(self, loop_p: Primitive, plan: Plan, consts: list[Any], where: list[Any], slots: list[Any], blocks: list[Any]):
-        self.loop_p, self.plan, self.consts, self.blocks = loop_p, plan, consts, blocks
+    def __init__(self, plan: Plan, consts: list[Any], where: list[Any], slots: list[Any], blocks: list[Any]):
+        self.plan, self.consts, self.blocks = plan, consts, blocks
         near = [*consts, *slots]
         self.count, self.order, positions, used = where or [None, *on_device_of(plan.where(), near)]
         self.start = positions, used, slots
@@ -370,10 +367,10 @@ class _States:
         def one(value: Any) -> Any:
             i, end, state = value
             row = sub(last, i) if self.plan.loop.reverse else i
-            state = self.loop_p(*self.consts, *state, *[row_of(b, row) for b in self.blocks], loop=turns)
+            state = loop_p(*self.consts, *state, *[row_of(b, row) for b in self.blocks], loop=turns)
             return add(i, ONE), end, state
 
-        return _while(self.loop_p, lambda v: lt(v[0], v[1]), one, (block, end, state))[2]  # type: ignore[no-any-return]
+        return _while(lambda v: lt(v[0], v[1]), one, (block, end, state))[2]  # type: ignore[no-any-return]
 
     def nearest(self, value: Any) -> tuple[Any, list[Any]]:
         """Where the last state is, and the state."""
@@ -399,7 +396,7 @@ class _States:
             target, (positions, used, slots) = value
             return and_(lt(row_of(positions, sub(used, ONE)), target), lt(used, np.int64(self.plan.slots)))
 
-        _, value = _while(self.loop_p, more, nearer, (target, (positions, used, slots)))
+        _, value = _while(more, nearer, (target, (positions, used, slots)))
         return value, self.advanced(self.nearest(value)[1], self.nearest(value)[0], target)
 
 
@@ -427,7 +424,7 @@ def _backwards(
     items: Sequence[Any],
 ) -> list[Any]:
     """The reversed loop, whose residuals come block by block."""
-    loop_p, plan, loop, n = states.loop_p, states.plan, states.plan.loop, len(carry)
+    plan, loop, n = states.plan, states.plan.loop, len(carry)
     quiet, n_outputs = quiet_body(body.forward, loop.name), len(loop.body.outputs)
 
     def make() -> Jaxpr:  # without the results that are known
@@ -458,7 +455,7 @@ def _backwards(
             outs = reverse(before, [r for _, r in x_parts], [r for _, r in parts], carry, plan.rest)
             carry, last = outs[:n], outs[n:]
         rows = plan.ordered(np.arange(plan.blocks)), [b for b, _ in x_parts], [b for b, _ in parts]
-        (_, carry), ys = _looped(loop_p, step, (kept, carry), rows, plan.blocks, not loop.reverse)
+        (_, carry), ys = _looped(step, (kept, carry), rows, plan.blocks, not loop.reverse)
         return [*carry, *[plan.joined(y, r) for y, r in zip(ys, last or [None] * len(ys))]]
     size = np.int64(plan.size)
     end = maximum(floor_divide(sub(states.count, ONE), size), ZERO)  # the last block, which may have fewer turns
@@ -471,20 +468,23 @@ def _backwards(
         (kept, carry), _ = step((kept, carry), (end, [], []))
         return end, kept, carry
 
-    return list(_while(loop_p, lambda value: gt(value[0], ZERO), one, (end, kept, carry))[2])
+    return list(_while(lambda value: gt(value[0], ZERO), one, (end, kept, carry))[2])
 
 
-def run_again(loop_p: Primitive) -> Primitive:
-    """A primitive that stands for the call of a program of tangents, whose transpose runs the loop again in pieces."""
-    return Primitive(
-        "recomputed",
-        lambda xp, *args, jaxpr, plan: run_jaxpr(jaxpr, args),
-        lambda *avals, jaxpr, plan: jaxpr.out_avals,
-        primal_and_jvp=lambda ps, ts, *, jaxpr, plan: call_p.primal_and_jvp(ps, ts, jaxpr=jaxpr, name=plan.loop.name),
-        linearize=lambda ps, ts, *, jaxpr, plan: call_p.linearize(ps, ts, jaxpr=jaxpr, name=plan.loop.name),
-        partial_eval=lambda linear, *, jaxpr, plan: call_p.partial_eval(linear, jaxpr=jaxpr, name=plan.loop.name),
-        transpose=partial(_transpose, loop_p),
-        batch=lambda size, args, batched, *, jaxpr, plan: call_p.batch(size, args, batched, jaxpr=jaxpr, name=plan.loop.name),
-        multiple=True,
-        may_share=True,
-    )
+def _as_call(rule: Any) -> Callable[..., Any]:
+    return lambda *args, jaxpr, plan: rule(*args, jaxpr=jaxpr, name=plan.loop.name)
+
+
+# stands for the call of a program of tangents, whose transpose runs the loop again in pieces
+recomputed_p = Primitive(
+    "recomputed",
+    lambda xp, *args, jaxpr, plan: run_jaxpr(jaxpr, args),
+    lambda *avals, jaxpr, plan: jaxpr.out_avals,
+    primal_and_jvp=_as_call(call_p.primal_and_jvp),
+    linearize=_as_call(call_p.linearize),
+    partial_eval=_as_call(call_p.partial_eval),
+    transpose=_transpose,
+    batch=_as_call(call_p.batch),
+    multiple=True,
+    may_share=True,
+)

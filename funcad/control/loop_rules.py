@@ -1,4 +1,4 @@
-"""The primitive behind `scan` and `while_loop`: one body, run again and again, and all its rules.
+"""The rules of the primitive behind `scan` and `while_loop`: one body, run again and again. Importing this says them.
 
 `loop_p(consts, carry, xs) -> (carry, ys)` runs over the leading axis of its inputs; with `length=None` it is a loop of unknown
 length, whose xs and ys are stacks: a leading operand counts the turns, or those of a condition stand there, and how often it
@@ -24,20 +24,21 @@ import numpy as np
 from funcad.backends.engines import COLD, loop_program
 from funcad.control import loop_reversal
 from funcad.control.body import LinearBody, jvp_body, linear_body
+from funcad.control.call import compact, fixpoint, interned, memoised, rewire, scatter
 from funcad.control.loop_run import in_python
 from funcad.errors import MissingRuleError
 from funcad.host.where import state
-from funcad.ir.aval import Aval, StackAval, aval_of
+from funcad.ir.aval import Aval, StackAval, aval_of, strip_literal
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Var, split
-from funcad.ir.primitive import Primitive, is_linear
+from funcad.ir.primitive import is_linear
 from funcad.ir.trace import trace_function
 from funcad.masks.masks import WHOLE, begins_within, clean
 from funcad.primitives.arithmetic import add
 from funcad.primitives.comparison import and_, lt
 from funcad.primitives.conversion import convert
 from funcad.primitives.lanes import any_lane, pick_lanes, select_lanes
-from funcad.primitives.loop import Loop, lead
+from funcad.primitives.loop import COUNT, Loop, lead, loop_p
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.reduction import reduce_max
 from funcad.primitives.shape import broadcast_leading, transpose
@@ -48,18 +49,13 @@ from funcad.control.backward_bodies import (  # isort: skip
     SplitBody, filled_tangents, linear_operands, loop_needs, masked_backward, masked_forward, read_operands, split_body,
     transpose_linear, unmasked,
 )
-from funcad.control.call import (  # isort: skip
-    compact, fixpoint, interned, memoised, rewire, scatter, stacked, strip_literal,
-)
-
-COUNT = Aval((), np.dtype(np.int64))
 
 # ---------------------------------------------------------------- running
 
 
 def _impl(xp: Any, *args: Any, loop: Loop) -> list:
     if xp is np:
-        compiled = loop_program(loop_p, args, loop)
+        compiled = loop_program(args, loop)
         if compiled is not None:
             return compiled(list(args))
     return _in_python(xp, *args, loop=loop)
@@ -72,16 +68,10 @@ def _in_python(xp: Any, *args: Any, loop: Loop) -> list:
 def _compiled(loop: Loop, values: list[Any]) -> Any:
     """The results of the loop by its program, or None; it has turned so often that it is compiled at first sight."""
     for _ in range(1 + COLD):
-        run = loop_program(loop_p, values, loop)
+        run = loop_program(values, loop)
         if run is not None:
             return run(values)
     return None
-
-
-def _abstract(*avals: Any, loop: Loop) -> list:
-    outs = loop.body.out_avals
-    ys = [stacked(a, loop.length) for a in outs[loop.n_carry :]]
-    return [*[COUNT] * loop.first, *map(strip_literal, outs[: loop.n_carry]), *ys]
 
 
 def _run(
@@ -125,7 +115,7 @@ def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, loop: Loop) -> tupl
 
 def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, loop: Loop) -> tuple[list, list]:
     if loop.budget is not None and loop.keeps:
-        found = loop_reversal.linearize(loop_p, recomputed_p, primals, tangents, loop)
+        found = loop_reversal.linearize(primals, tangents, loop)
         if found is not None:
             return found
     count, args = loop.counted(primals)
@@ -461,10 +451,8 @@ def lane_by_lane(size: int, args: Sequence[Any], flags: Sequence[bool], primitiv
     return loop_p(*consts, *items, loop=Loop(interned(jaxpr), len(consts), 0, size))
 
 
-loop_p = Primitive(
-    "loop",
+loop_p.says(
     _impl,
-    _abstract,
     primal_and_jvp=_jvp,
     linearize=_linearize,
     partial_eval=_partial_eval,
@@ -478,4 +466,3 @@ loop_p = Primitive(
     may_share=True,
     ready=lambda *avals, loop: partial(_in_python if loop.keeps or loop.first else _impl, np, loop=loop),
 )
-recomputed_p = loop_reversal.run_again(loop_p)  # the linear part of a loop with a budget

@@ -12,7 +12,7 @@ import numpy as np
 
 from funcad.backends.engines import LONG_LOOP, program_of
 from funcad.backends.interpreter import Program, apart, moved, program_of_turns
-from funcad.control.call import memoised_on_body, stacked
+from funcad.control.call import memoised_on_body
 from funcad.host import progress
 from funcad.host.locks import root_of
 from funcad.ir.aval import Stack, StackAval
@@ -20,7 +20,7 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, subjaxprs
 from funcad.ir.trace import trace_function
 from funcad.passes.together import APART, joined
-from funcad.primitives.loop import Loop, zero_entry
+from funcad.primitives.loop import Loop, stacked, zero_entry
 
 
 def unrolled(loop: Loop, times: int) -> Program:

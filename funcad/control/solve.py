@@ -17,9 +17,9 @@ from funcad import tree
 from funcad.api.border import api, name_of, own_memory
 from funcad.backends.engines import run_jaxpr
 from funcad.control.body import check_structure, prepare, strengthened
-from funcad.control.call import call, call_p, coerce, interned, rewire, scatter, strip_literal
+from funcad.control.call import call, call_p, coerce, interned, rewire, scatter
 from funcad.errors import MissingRuleError
-from funcad.ir.aval import Aval, aval_of, said
+from funcad.ir.aval import Aval, aval_of, said, strip_literal
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, split
 from funcad.ir.primitive import Primitive, is_linear

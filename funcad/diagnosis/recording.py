@@ -15,7 +15,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import count
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,11 +24,11 @@ from funcad.host.real_types import is_a
 from funcad.host.where import Source, is_internal, setting, state, tracing, user_source
 from funcad.ir.aval import AnyAval, Aval, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, split, subjaxprs
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, subjaxprs
 from funcad.ir.tracer import Tracer, tangent_of
 from funcad.passes.subprograms import kind_of
 from funcad.primitives.arithmetic import add
-from funcad.primitives.loop import Loop
+from funcad.primitives.loop import Loop, in_turns
 from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.backward import transposed
 from funcad.unjitted.linearizing import LinearizingTrace
@@ -232,27 +231,21 @@ class ReportingTrace(LinearizingTrace):
 
     def _walk_loop(self, primitive: Any, args: list[Any], params: dict[str, Any]) -> list[Any]:
         loop: Loop = params["loop"]
-        tested, consts, carry, xs = loop.parts(args)
-        rows: list[list[Any]] = [[] for _ in range(loop.n_ys)]
-        turns = range(loop.length)[:: -1 if loop.reverse else 1] if loop.length is not None else count()
-        for i in turns:
-            with self._in(f"{loop.name}, turn {i}"):
-                if loop.cond is not None and not eval_jaxpr(loop.cond, [*tested, *carry])[0]:
-                    return [np.int64(i), *carry]
-                outs = eval_jaxpr(loop.body, [*consts, *carry, *[x[i] for x in xs]])
-            carry, found = split(outs, loop.n_carry)
-            for row, y in zip(rows, found):
-                row.append(y)
-        return [*carry, *[_stacked(r, o, loop.reverse) for r, o in zip(rows, loop.body.outputs[loop.n_carry :])]]
+
+        def run(turn: int, program: Jaxpr, values: list[Any]) -> list[Any]:
+            with self._in(f"{loop.name}, turn {turn}"):
+                return eval_jaxpr(program, values)
+
+        return in_turns(loop, args, run, _stacked)
 
 
-def _stacked(rows: list[Any], atom: Var | Literal, reverse: bool) -> Any:
+def _stacked(rows: list[Any], atom: Var | Literal) -> Any:
     """The results of a loop's turns as one array."""
     aval: Any = atom.aval
     if not rows:
         return np.empty((0, *aval.shape), aval.dtype)
     given = [x if type(x) is Tracer else np.asarray(strong(x, aval), aval.dtype) for x in rows]
-    return np.stack(given[::-1] if reverse else given)
+    return np.stack(given)
 
 
 def _reached(equations: Sequence[Equation], marked: Sequence[Any], results: Sequence[Any], trace: Any) -> list[frozenset[int]]:

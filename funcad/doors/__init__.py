@@ -7,9 +7,10 @@ written in C, `codes.py` those written in Python. Types are never exchanged: `np
 Why nothing is exchanged when a trace opens and closes: gradients outside jit open one at every call, in a few microseconds,
 and names exchanged for all threads would show in those that trace nothing. So a door is a property of its module's class,
 which asks at each access whether the thread that asks is tracing, and gives everybody else NumPy's own object: `np.array is
-array`, `pickle`, `functools.partial` and numba work there as without funcad. It is hung when a trace opens, and taken
-down after some accesses while no thread traces. Functions in Python keep their identity for good: their code looks at the
-arguments first. Code that runs while a module is imported, numba's compiler and funcad itself get the originals at all times.
+array`, `pickle`, `functools.partial` and numba work there as without funcad. It is hung when a trace opens, and taken down
+after some accesses while no thread traces. Functions in Python keep their identity for good: their code looks at the
+arguments first, from when they are imported or a first trace opens. Code that runs while a module is imported, numba's
+compiler and funcad itself get the originals at all times.
 
 NumPy's own functions find traced arrays, but not those in lists: `np.sum([x, y])` fails once; then its door is hung, and the
 function of the user's started again.

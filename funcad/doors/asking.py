@@ -14,6 +14,7 @@ from funcad.ir.tracer import Tracer
 
 tree_same = OnDemand("funcad.tree.same")
 
+
 def is_tracing() -> bool:
     """Does a function of the user's run on traced values in this thread?"""
     return get_ident() in tracing.threads and config.doors
@@ -28,6 +29,8 @@ def users_call() -> bool:
 def any_traced(values: Iterable[Any]) -> bool:
     """Is one of them traced, also in lists and tuples? A list of numbers is read as quickly as NumPy reads it."""
     kinds = set(map(type, values))
+    if _PLAIN.issuperset(kinds):
+        return False
     if Tracer in kinds or any([hasattr(kind, "stands_for") for kind in kinds]):
         return True
     nested = tuple([kind for kind in kinds if issubclass(kind, (list, tuple))])

@@ -82,6 +82,7 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
         **_all(making_of(array_of), "array copy"),
         **_all(making, "zeros empty zeros_like empty_like ones_like full_like arange linspace"),
         **{"frombuffer": from_memory, "fromiter": fromiter},
+        **_all(_later("iterators.iterating"), "broadcast nditer"),
     },
     "math": _MATH,
     "cmath": _MATH,
@@ -152,6 +153,10 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         **_all(labelled(np.dot), "DataFrame.dot Series.dot"),
         **_all(labelled(lambda values, x: np.matmul(x, values)), "DataFrame.__rmatmul__ Series.__rmatmul__"),
     },
+    "statistics": _all(
+        _later("math_answers.in_statistics"),
+        "correlation covariance fmean geometric_mean harmonic_mean linear_regression mean pstdev pvariance stdev variance",
+    ),
     "scipy.fft": _all(by_name, "fftshift ifftshift"),
     "scipy.fft._backend": {"_ScipyBackend.__ua_function__": backend},
     "scipy.integrate": {
@@ -179,7 +184,7 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         "lstsq lu lu_factor lu_solve norm orthogonal_procrustes pinv pinvh polar qr rq schur sinhm sinm solve solve_banded",
         "solve_circulant solve_continuous_lyapunov solve_discrete_lyapunov solve_lyapunov solve_sylvester solve_toeplitz",
         "solve_triangular solveh_banded sqrtm svd svdvals tanhm tanm toeplitz null_space orth qr_multiply solve_continuous_are",
-        "solve_discrete_are cholesky_banded cho_solve_banded eig_banded eigvals_banded",
+        "solve_discrete_are fractional_matrix_power cholesky_banded cho_solve_banded eig_banded eigvals_banded",
     ),
     "scipy.ndimage": _all(
         by_name,
@@ -225,12 +230,11 @@ IN_CODE: dict[str, dict[str, Maker]] = {
     },
     "scipy.sparse.linalg": {
         **_all(solving, "bicgstab cg gmres minres"),
-        **_all(sparse_by_name, "eigsh expm expm_multiply lsmr lsqr norm spsolve spsolve_triangular svds"),
+        **_all(sparse_by_name, "eigsh expm expm_multiply inv lsmr lsqr norm spsolve spsolve_triangular svds"),
         **_all(factorizing, "factorized splu"),
         "aslinearoperator": operator_of,
         **_all(without("scipy.sparse.linalg.gmres(A, b) or bicgstab(A, b)"), "bicg cgs gcrotmk lgmres qmr tfqmr"),
         "eigs": without("np.linalg.eig(A.toarray())"),
-        "inv": without("scipy.sparse.linalg.spsolve(A, np.eye(n))"),
         "lobpcg": without("scipy.sparse.linalg.eigsh(A, k)"),
         "onenormest": without("scipy.sparse.linalg.norm(A, 1)"),
         "spilu": without("scipy.sparse.linalg.splu(A)"),

@@ -1,7 +1,7 @@
-"""When doors are hung: at the first trace, and when a module of the table has been imported.
+"""When doors are hung: when a module of the table has been imported; at the first trace, if it was there before funcad.
 
 A finder before all others sees which modules are about to be imported, also inside a traced function, and has their doors hung
-as soon as they are complete.
+as soon as they are complete: a module's functions are at hand then, and the first gradient need not go through all of SciPy.
 """
 
 from __future__ import annotations
@@ -20,14 +20,16 @@ from funcad.doors.answers import Maker, of_lists, own_code, own_method
 from funcad.doors.codes import hang_code, hang_method, is_door, methods_of, public_functions, python_function, restore_codes
 from funcad.doors.door_table import BY_OWN_CODE, CLASSES_BY_OWN_CODE, IN_CODE, IN_MODULES, LEARNED
 from funcad.doors.modules import hang_modules, hang_more, lock, take_down
+from funcad.host.progress import collector
 from funcad.host.where import after_interrupts, state, tracing
 from funcad.numpy.dispatch import find, whole_table
 
 
 def _recover() -> None:
     """Ctrl-C may come between a trace's last lines."""
-    state.running = state.began = None
+    state.running = state.began = state.abstract = state.staging = state.observer = None
     tracing.threads.pop(get_ident(), None)
+    collector.ends(get_ident(), 0)
 
 
 after_interrupts.append(_recover)
@@ -65,7 +67,7 @@ class _Arrivals:
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name not in _CODE and name not in IN_MODULES or name in _done or not config.doors:
             return None
-        specs = [f.find_spec(name, path, target) for f in sys.meta_path if f is not self and hasattr(f, "find_spec")]
+        specs = (f.find_spec(name, path, target) for f in sys.meta_path if f is not self and hasattr(f, "find_spec"))
         spec = next((s for s in specs if s is not None), None)
         loader: Any = getattr(spec, "loader", None)
         if hasattr(loader, "exec_module") and hasattr(loader, "__dict__"):
@@ -86,6 +88,7 @@ class _Arrivals:
 
 
 _arrivals = _Arrivals()
+sys.meta_path.insert(0, _arrivals)
 
 
 def _hang_first() -> None:
@@ -124,19 +127,15 @@ def hang() -> None:
     """Hang what is missing. Where doors are switched off, everything is as it was."""
     with lock:
         if config.doors:
-            if _arrivals not in sys.meta_path:
+            if "numpy" not in _done:
                 _hang_first()
             hang_modules(IN_MODULES)
             tracing.ready = True
-        elif _done:
-            _switch_off()
-
-
-def _switch_off() -> None:
-    restore_codes()
-    _done.clear()
-    sys.meta_path.remove(_arrivals)
-    take_down()
+        elif _arrivals in sys.meta_path:
+            restore_codes()
+            _done.clear()
+            sys.meta_path.remove(_arrivals)
+            take_down()
 
 
 def switched() -> None:

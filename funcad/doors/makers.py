@@ -63,7 +63,7 @@ def making(name: str, original: Callable[..., Any], traced: Callable[..., Any] |
         return state.abstract is not None or not _only_read(users_frame(2))
 
     def own(*args: Any, **kwargs: Any) -> Any:
-        out = (original if traced is None or not holds_traced(args, kwargs) else traced)(*args, **kwargs)
+        out = read_only(*args, **kwargs)
         if type(out) is not np.ndarray or not _wanted():
             return out
         if out.dtype.names:
@@ -72,7 +72,12 @@ def making(name: str, original: Callable[..., Any], traced: Callable[..., Any] |
             out[...] = 0  # what is there differs from run to run, and a program is to be one
         return buffer(out, fill)
 
+    def read_only(*args: Any, **kwargs: Any) -> Any:
+        """Where the user's code only reads what is made."""
+        return (original if traced is None or not holds_traced(args, kwargs) else traced)(*args, **kwargs)
+
     is_for_us.makes = True  # type: ignore[attr-defined]
+    is_for_us.read_only = read_only  # type: ignore[attr-defined]
     return is_for_us, own
 
 

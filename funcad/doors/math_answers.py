@@ -1,4 +1,4 @@
-"""`math` and `cmath` on traced numbers: NumPy's functions, with the errors of Python's where the value is known.
+"""`math`, `cmath` and `statistics` on traced numbers: NumPy's functions, with Python's errors where the value is known.
 
 A function that gives no float (`isnan`, `floor`) reads the value if there is one.
 """
@@ -6,15 +6,17 @@ A function that gives no float (`isnan`, `floor`) reads the value if there is on
 from __future__ import annotations
 
 import functools
+import inspect
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sized
 from typing import Any
 
 import numpy as np
 
 from funcad.doors.answers import Maker, ours
-from funcad.doors.asking import holds_traced
+from funcad.doors.asking import holds_traced, is_tracing
 from funcad.doors.codes import Answer
+from funcad.host.real_types import is_a
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.conversion import convert, convert_p
 from funcad.primitives.python_numbers import checked, fsum_p
@@ -32,7 +34,9 @@ def _number(x: Any, name: str) -> Any:
     if aval.dtype.kind == "c" and dtype is _DOUBLE:
         raise TypeError(f"{name.rpartition('.')[2]}: must be real number, not complex")
     if aval.shape:
-        (float if dtype is _DOUBLE else complex)(np.ones(aval.shape))  # raises what NumPy says of such an array
+        (float if dtype is _DOUBLE else complex)(
+            np.ones(aval.shape)
+        )  # raises what NumPy says of such an array
         x = np.reshape(x, ())
     return x if aval.dtype == dtype else convert(x, dtype)
 
@@ -92,7 +96,11 @@ def _of_sequences(formula: Callable[..., Any]) -> Maker:
 
     def answer(name: str, original: Callable[..., Any]) -> Answer:
         def own(*args: Any) -> Any:
-            return _as_python(formula(*[ours("numpy.array")([_number(x, name) for x in a], dtype=float) for a in args]))
+            return _as_python(
+                formula(
+                    *[ours("numpy.array")([_number(x, name) for x in a], dtype=float) for a in args]
+                )
+            )
 
         return holds_traced, own
 
@@ -133,7 +141,9 @@ MATH: dict[str, Maker] = {
     "erf": _checked(_special("erf")),
     "erfc": _checked(_special("erfc")),
     "gamma": _checked(_special("gamma")),
-    "lgamma": _checked(lambda x: np.where(np.isneginf(x), np.inf, ours("scipy.special.gammaln")(x))),  # SciPy's is -inf
+    "lgamma": _checked(
+        lambda x: np.where(np.isneginf(x), np.inf, ours("scipy.special.gammaln")(x))
+    ),  # SciPy's is -inf
     "isfinite": _read(np.isfinite),
     "isinf": _read(np.isinf),
     "isnan": _read(np.isnan),
@@ -158,6 +168,102 @@ CMATH: dict[str, Maker] = {
     "isnan": _read(np.isnan),
     "isclose": _read(_close),
 }
+
+
+def _mean(xs: Any, weights: Any = None) -> Any:
+    return fsum_p(xs) / len(xs) if weights is None else fsum_p(xs * weights) / fsum_p(weights)
+
+
+def _spread(count: int, root: bool = False) -> Callable[..., Any]:
+    """Variance, or its root, by sums that are exact; `count` is taken off the number of values."""
+
+    def formula(xs: Any, center: Any = None) -> Any:
+        found = fsum_p((xs - (_mean(xs) if center is None else center)) ** 2) / (len(xs) - count)
+        return np.sqrt(found) if root else found
+
+    return formula
+
+
+def _products(xs: Any, ys: Any) -> Any:
+    return fsum_p((xs - _mean(xs)) * (ys - _mean(ys)))
+
+
+def _correlation(xs: Any, ys: Any, *, method: str = "linear") -> Any:
+    if method == "ranked":
+        xs, ys = [
+            np.sum(v[:, None] > v, axis=1) + 0.5 * np.sum(v[:, None] == v, axis=1) for v in (xs, ys)
+        ]
+    return _products(xs, ys) / np.sqrt(_products(xs, xs) * _products(ys, ys))
+
+
+def _line(xs: Any, ys: Any, *, proportional: bool = False) -> tuple:
+    slope = (
+        fsum_p(xs * ys) / fsum_p(xs * xs) if proportional else _products(xs, ys) / _products(xs, xs)
+    )
+    return slope, 0.0 if proportional else _mean(ys) - slope * _mean(xs)
+
+
+STATISTICS: dict[str, Callable[..., Any]] = {  # the others are Python that runs on traced numbers
+    "mean": _mean,
+    "fmean": _mean,
+    "geometric_mean": lambda xs: np.exp(_mean(np.log(xs))),
+    "harmonic_mean": lambda xs, weights=None: 1 / _mean(1 / xs, weights),
+    "variance": _spread(1),
+    "pvariance": _spread(0),
+    "stdev": _spread(1, True),
+    "pstdev": _spread(0, True),
+    "covariance": lambda xs, ys: _products(xs, ys) / (len(xs) - 1),
+    "correlation": _correlation,
+    "linear_regression": _line,
+}
+
+
+_OF_ITS_TYPE = (
+    "mean",
+    "harmonic_mean",
+    "variance",
+    "pvariance",
+)  # np.float64 of np.float64; the others give Python's float
+
+
+def _row(x: Any) -> Any:
+    """A sequence of numbers as an array of doubles; anything else is itself."""
+    several = bool(x.aval.shape) if type(x) is Tracer else is_a(x, Sized) and type(x) is not str
+    return ours("numpy.array")([_number(v, "math.") for v in x], dtype=float) if several else x
+
+
+def _any_row(x: Any) -> Any:
+    """In the place of what a compiled function does not know."""
+    return [float(k + 1) for k in range(len(x))] if x.aval.shape else 1.0
+
+
+def in_statistics(name: str, original: Callable[..., Any]) -> Answer:
+    """Of `statistics`, which computes with fractions: formulas with exact sums, some ulps from it."""
+    name = name.rpartition(".")[2]
+    formula, signature = STATISTICS[name], inspect.signature(original)
+
+    def own(*args: Any, **kwargs: Any) -> Any:
+        given = signature.bind(*args, **kwargs)
+        args = tuple([list(a) if is_a(a, Iterator) else a for a in given.args])
+        if not holds_traced(args, {}):
+            return original(*args, **given.kwargs)
+        rows = [_row(a) for a in args]
+        known = [concrete_value(a) for a in rows]
+        known = [
+            _any_row(a) if type(a) is Tracer else a.tolist() if is_a(a, np.ndarray) else a
+            for a in known
+        ]
+        found = original(
+            *known, **given.kwargs
+        )  # raises of too few values, and of what they are where they are known
+        traced = formula(*rows, **given.kwargs)
+        if name not in _OF_ITS_TYPE or all(
+            [v.aval.weak if type(v) is Tracer else not is_a(v, np.generic) for v in args[0]]
+        ):
+            traced = _as_python(traced)
+        return found._make(traced) if is_a(found, tuple) else traced
+
+    return lambda args, kwargs: is_tracing(), own
 
 
 def in_math(name: str, original: Callable[..., Any]) -> Answer:

@@ -34,7 +34,7 @@ from funcad.doors.codes import Answer, Maker
 from funcad.host.real_types import is_a
 from funcad.host.where import is_internal, tracing
 from funcad.ir.tracer import Tracer
-from funcad.memo import remembers, table, weak_table
+from funcad.memo import remembers, table
 from funcad.numpy.dispatch import find
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ class Door:
         self.is_for_us, self.own = answer
         self.lines = getattr(self.own, "lines", getattr(self.is_for_us, "makes", False))  # only where a line names it?
         functools.update_wrapper(self, original)
+        self.read_only = getattr(self.is_for_us, "read_only", None)  # of what makes arrays: answers where they are only read
         if hasattr(self.own, "by_twin"):
             self.by_twin = True
 
@@ -170,10 +171,6 @@ def is_users(frame: FrameType) -> bool:
 
 
 _ASKING = frozenset([opmap[name] for name in ("LOAD_ATTR", "LOAD_METHOD", "IMPORT_FROM") if name in opmap])
-_codes = weak_table(
-    "doors.codes",
-    "code: its bytes, which Python makes at each request",
-)
 
 
 @remembers(1024)
@@ -193,10 +190,7 @@ def _called(code: CodeType, name: str) -> frozenset[int]:
 
 def _asks(frame: FrameType) -> bool:
     """Does this line ask for a name? Otherwise compiled code that it calls does, as numpy.random's, which has no frame."""
-    text = _codes.get(frame.f_code)
-    if text is None:
-        text = _codes.setdefault(frame.f_code, frame.f_code.co_code)
-    return text[frame.f_lasti] in _ASKING
+    return frame.f_code.co_code[frame.f_lasti] in _ASKING
 
 
 def _is_away(frame: FrameType | None, notes: dict[Any, Any]) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad import tree
+from funcad.configuration import OnDemand
 from funcad.doors.answers import calling, ours, own_code, own_method
 from funcad.doors.asking import any_traced, holds_traced, is_tracing, keeps_traced, users_call
 from funcad.doors.codes import Answer
@@ -24,6 +24,8 @@ from funcad.ir.trace import plain_values
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
 from funcad.scipy.door import scipy_function
+
+tree = OnDemand("funcad.tree")
 
 _FORM = "_funcad"  # in the `__dict__` of an object of SciPy's: its counterpart
 
@@ -184,8 +186,12 @@ _OPERATORS = [f"__{n}__" for n in _NAMES.split()]
 
 def _asked(name: str) -> Callable[..., Any]:
     """A special method, which Python looks for in the class."""
-    return lambda self, *args: getattr(self.__dict__[_FORM], name)(*_unwrapped(args))
+    return lambda self, *args, **kwargs: getattr(_own(self, "__dict__")[_FORM], name)(
+        *[a if type(a) in _BARE else _unwrapped(a) for a in args], **kwargs
+    )
 
+
+_own: Any = object.__getattribute__
 
 _BARE = frozenset([Tracer, int, float, np.ndarray, np.float64, np.int64, slice, str, type(None)])  # for which nothing stands in
 
@@ -208,17 +214,20 @@ def _holds_sparse(values: Any) -> bool:
 
 @remembers(64)
 def _stand_in(kind: type) -> type:
-    """A subclass of a class of SciPy's whose objects were made from traced values: all that they are asked goes to `_FORM`."""
+    """A subclass of a class of SciPy's whose objects were made from traced values: all that happens to them goes to `_FORM`."""
 
     class StandIn(kind):  # type: ignore[misc, valid-type]
         __slots__ = ()
         locals().update({name: _asked(name) for name in _OPERATORS if name in dir(kind)})
 
         def __getattribute__(self, name: str) -> Any:
-            own = object.__getattribute__
-            if name in ("__dict__", "__class__"):
-                return own(self, name)
-            return getattr(own(self, "__dict__")[_FORM], name)
+            return _own(self, name) if name in ("__dict__", "__class__") else getattr(_own(self, "__dict__")[_FORM], name)
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            if name == "__class__":
+                object.__setattr__(self, name, value)
+            else:
+                setattr(_own(self, "__dict__")[_FORM], name, value)
 
         if hasattr(kind, "__del__"):
 
@@ -240,7 +249,7 @@ def spatial_object(name: str, original: Callable[..., Any]) -> Answer:
             self.__class__ = _stand_in(type(self))
             return None
         if path.endswith("gaussian_kde"):
-            of = ours("scipy.stats.vector_distributions.estimate_of")
+            of = ours("scipy.stats.summary.estimate_of")
         else:
             of = ours(path).of
         return getattr(of(self), method)(*args, **kwargs)

@@ -231,11 +231,12 @@ class _Collector:
                 gc.set_threshold(*_WHILE)
             self.making[thread] = self.making.get(thread, 0) + 1
 
-    def ends(self, thread: int) -> None:
+    def ends(self, thread: int, depth: int) -> None:
+        """The thread is in so many blocks now, or in fewer: a generator that Ctrl-C has left behind says so late."""
         with self.lock:
-            self.making[thread] -= 1
-            if not self.making[thread]:
-                del self.making[thread]
+            left = min(depth, self.making.pop(thread, 0))
+            if left:
+                self.making[thread] = left
             if not self.making and self.before is not None:
                 if gc.get_threshold() == _WHILE:
                     gc.set_threshold(*self.before)
@@ -245,21 +246,21 @@ class _Collector:
         """Of a fork: there are no other threads."""
         self.lock = RLock()
         for thread in {*self.making} - {get_ident()}:
-            self.making[thread] = 1
-            self.ends(thread)
+            self.ends(thread, 0)
 
 
-_collector = _Collector()
+collector = _Collector()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_collector.in_child)
+    os.register_at_fork(after_in_child=collector.in_child)
 
 
 @contextmanager
 def many_objects() -> Iterator[None]:
     """A block that makes many objects; what the collector was set to holds again at its end, unless others have set it."""
     thread = get_ident()
-    _collector.begins(thread)
+    depth = collector.making.get(thread, 0)
     try:
+        collector.begins(thread)
         yield
     finally:
-        _collector.ends(thread)
+        collector.ends(thread, depth)

@@ -32,6 +32,12 @@ def is_a(x: Any, kinds: type[_Kind] | tuple[type[_Kind], ...]) -> TypeIs[_Kind]:
     return issubclass(type(x), kinds)
 
 
+def ufunc_behind(function: Any) -> Any:
+    """The ufunc of a function that SciPy puts before it with SCIPY_ARRAY_API=1; other functions are left alone."""
+    inner = getattr(function, "__wrapped__", None)
+    return inner if type(inner) is np.ufunc else function
+
+
 _PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
 
 
@@ -218,6 +224,7 @@ KINDS = "biufc"  # of the dtypes that funcad computes with
 NUMBERS = frozenset([np.dtype(c).num for c in "?bhilqBHILQefdgFDG"])  # the numbers of NumPy's own
 FLOAT32 = np.dtype(np.float32)
 NARROW = table("host.narrow floats", "type of numbers of ml_dtypes: its dtype", 64)
+HALVES = table("host.halves", "dtype of 64 bits: that of 32 for which programs for JAX ask, while they do", 8)
 seen: list[Callable[[np.dtype], None]] = []  # what is told of each of these
 
 

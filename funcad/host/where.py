@@ -236,10 +236,15 @@ def user_source(depth: int = 2) -> Source | None:
                 code = constants[-1].rewritten.code if constants and type(constants[-1]) is tracing.origin else code
             return tuple.__new__(Source, (code, frame.f_lasti, state.scope))
         if began is not None and frame is began[0] and began[1] is not None:  # where it began has been looked for
-            line = began[1]
-            return line if line.scope is state.scope else line._replace(scope=state.scope)
+            return line_of(began)
         frame = frame.f_back  # type: ignore[assignment]
     return None
+
+
+def line_of(began: tuple[FrameType, Source]) -> Source:
+    """The user's line behind the call of a derivative's function (`state.began`): of what no line within that made."""
+    line = began[1]
+    return line if line.scope is state.scope else line._replace(scope=state.scope)
 
 
 handing: set[CodeType] = set()  # codes that stand between the user's line and what it calls (reads/calls.py)

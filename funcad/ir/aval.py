@@ -119,6 +119,11 @@ class LiteralAval(Aval):
     __slots__ = ()
 
 
+def strip_literal(aval: AnyAval) -> AnyAval:
+    """The aval of a variable (never a LiteralAval)."""
+    return Aval(aval.shape, aval.dtype, aval.weak) if type(aval) is LiteralAval else aval
+
+
 class StackAval:
     """A run-time list of values of one aval, `element`: one per executed iteration of a loop of unknown length.
 
@@ -194,6 +199,9 @@ def _is_known(dtype: np.dtype) -> bool:
     return dtype_kind(dtype) in KINDS or dtype == FLOAT0
 
 
+TRACERS: set[type] = set()  # Tracer, which tracer.py puts there: it stands above this file
+
+
 def aval_of(x: Any) -> AnyAval:
     """The aval of an array, a scalar or a tracer; TypeError for anything else."""
     kind = type(x)
@@ -204,6 +212,8 @@ def aval_of(x: Any) -> AnyAval:
         if dtype.num not in NUMBERS and not _is_known(dtype):
             raise no_aval(x)
         return Aval(x.shape, dtype if dtype.isnative else dtype.newbyteorder("="))
+    if kind in TRACERS:
+        return x.aval
     aval = SCALAR_AVALS.get(kind)
     if aval is not None:
         if kind is int and not -(2**63) <= x < 2**63:
@@ -238,7 +248,7 @@ def shape_of(x: Any) -> tuple[int, ...]:
     kind = type(x)
     if kind is np.ndarray:
         return x.shape
-    return () if kind in SCALAR_AVALS else aval_of(x).shape
+    return x.aval.shape if kind in TRACERS else () if kind in SCALAR_AVALS else aval_of(x).shape
 
 
 def dtype_of(x: Any) -> np.dtype:

@@ -1,4 +1,4 @@
-"""A primitive is one expression: all its rules are constructor arguments; there are no rule registries.
+"""A primitive is one expression: all its rules are constructor arguments (but for `says`); there are no rule registries.
 
 What may be said of one stands in three groups, `Rules`, `Code` and `Facts`, each word with its contract. Array data is
 positional, metadata by keyword; a primitive with `multiple=True` has lists where the others have one value. Of all there are
@@ -147,12 +147,17 @@ class Primitive:
     __slots__ = ("name", "impl", "abstract_eval", "levels", *Said.__annotations__)
 
     def __init__(self, name: str, impl: Callable[..., Any], abstract_eval: Callable[..., Any], **said: Unpack[Said]):
-        if not said.keys() <= Said.__annotations__.keys():
-            raise _unknown(name, said.keys() - Said.__annotations__.keys())
-        said = {**_UNSAID, **said}
         self.name = name
-        self.impl = impl
         self.abstract_eval = abstract_eval
+        self.levels: dict[object, int] = {}
+        self.says(impl, **said)
+
+    def says(self, impl: Callable[..., Any], **said: Unpack[Said]) -> None:
+        """What is said of it; once more of one that passes make and whose rules need what stands above them: the loop."""
+        if not said.keys() <= Said.__annotations__.keys():
+            raise _unknown(self.name, said.keys() - Said.__annotations__.keys())
+        said = {**_UNSAID, **said}
+        self.impl = impl
         self.jvp = said["jvp"]
         self.transpose = said["transpose"]
         self.batch = said["batch"]
@@ -171,7 +176,6 @@ class Primitive:
         self.masked = said["masked"]
         self.push = said["push"]
         self.takes_masks = said["takes_masks"] or self.push is not None
-        self.levels: dict[object, int] = {}
         self.emit = said["emit"]
         self.ufunc = ufunc = said["ufunc"]
         self.inplace = said["inplace"]
@@ -180,7 +184,7 @@ class Primitive:
         self.over = said["over"]
         self.layout = said["layout"]
         self.moves = said["moves"]
-        self.label = said["label"] or (ufunc and ufunc.__name__) or name
+        self.label = said["label"] or (ufunc and ufunc.__name__) or self.name
         self.multiple = said["multiple"]
         self.effect = said["effect"]
         self.fresh = said["fresh"]

@@ -20,7 +20,7 @@ from funcad.host.conversions import leaked_error
 from funcad.host.devices import device_in_use, is_device
 from funcad.host.real_types import Length, Unseen, kind_of
 from funcad.host.where import Source
-from funcad.ir.aval import AnyAval, Aval, LiteralAval, Value, aval_of
+from funcad.ir.aval import TRACERS, AnyAval, Aval, LiteralAval, Value, aval_of
 
 if TYPE_CHECKING:
     pass
@@ -166,3 +166,6 @@ class Tracer(metaclass=Unseen):
         if not self.owner.level:
             return np.array, (np.array(self.primal),)
         raise TypeError(f"a traced value ({self.aval}) cannot be pickled; return it from the traced function instead")
+
+
+TRACERS.add(Tracer)

@@ -30,11 +30,10 @@ from funcad.jax.jax_top_level import (
     numpy_rank_promotion as numpy_rank_promotion, pmap as pmap, process_count as process_count,
     process_index as process_index, transfer_guard as transfer_guard, typeof as typeof,
 )  # fmt: skip
+from funcad.jax.sharding import PartitionSpec as P, devices as devices, make_mesh as make_mesh, set_mesh as set_mesh
+
 # isort: on
 from funcad.jax.jax_transforms import transforming as _transforming
-from funcad.jax.sharding import PartitionSpec as P
-from funcad.jax.sharding import make_mesh as make_mesh
-from funcad.jax.sharding import set_mesh as set_mesh
 
 __version__ = "0.7.1"  # the release of JAX whose names these are
 _mirrored, __dir__ = _mirror(__name__, "funcad", dress=_array_modules)
@@ -54,6 +53,7 @@ __all__ = [
     "default_matmul_precision",
     "device_count",
     "device_put",
+    "devices",
     "enable_checks",
     "enable_x64",
     "install",

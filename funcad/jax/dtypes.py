@@ -13,6 +13,7 @@ import numpy as np
 from funcad.api.border import float0 as float0
 from funcad.host.real_types import dtype_kind, is_narrow, library
 from funcad.host.real_types import finfo as finfo
+from funcad.jax.jax_arrays import halved
 from funcad.numpy import result_type as result_type
 
 __all__ = [
@@ -47,12 +48,12 @@ class prng_key(extended):
 
 
 def canonicalize_dtype(dtype: Any, allow_extended_dtype: bool = False) -> np.dtype:
-    """The dtype itself: 64 bits are 64 bits.
+    """The dtype itself: 64 bits are 64 bits, but with `jax_enable_x64` off.
 
     >>> canonicalize_dtype("int64")
     dtype('int64')
     """
-    return np.dtype(dtype)
+    return halved(np.dtype(dtype))  # type: ignore[no-any-return]
 
 
 def __getattr__(name: str) -> Any:

@@ -3,30 +3,37 @@
 Idea: funcad's arrays are NumPy's, whose type has no `at`. The functions of `funcad.jax.numpy` hand out `Array`, a subclass with
 that one attribute; NumPy keeps it through arithmetic, and every transformation takes it as the NumPy array that it is. For
 `isinstance` every NumPy array, scalar and traced value is an `Array`. What `funcad.jit(f)` returns, of funcad's own name, is a
-plain array; `funcad.numpy.at(x)[i].set(v)` works on all.
+plain array; `funcad.numpy.at(x)[i].set(v)` works on all. Its methods and its index take traced values, which NumPy's cannot
+see; with `jax_enable_x64` off what is handed out has 32 bits.
 """
 
 from __future__ import annotations
 
 import functools
+import sys
 import types
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from funcad.host.real_types import is_a
+from funcad.errors import TracerArrayConversionError
+from funcad.host.real_types import HALVES, is_a, is_narrow
 from funcad.host.where import others, written_for_others
 from funcad.ir.tracer import Tracer
 from funcad.jax.sharding import Sharding, SingleDeviceSharding
 from funcad.memo import weak_table
 from funcad.numpy import asarray, at
+from funcad.numpy.dispatch import is_traced
+from funcad.numpy.indexing import getitem
 from funcad.numpy.methods import ARRAY_METHODS
 
 __all__ = [
     "Array",
     "array_modules",
     "dressed",
+    "halved",
+    "handed",
     "placed",
     "with_at",
 ]
@@ -52,6 +59,24 @@ class Array(np.ndarray, metaclass=_AnyJaxArray):
     def at(self) -> Any:
         return _At(at(self.view(np.ndarray)))
 
+    def __getitem__(self, index: Any) -> Any:
+        try:
+            return super().__getitem__(index)
+        except (TracerArrayConversionError, IndexError, TypeError):
+            if not is_traced((index,)):
+                raise
+            return getitem(asarray(self.view(np.ndarray)), index)
+
+    def astype(self, dtype: Any, *args: Any, **kwargs: Any) -> Any:
+        return handed(self.view(np.ndarray).astype(dtype, *args, **kwargs))
+
+    def sort(self, *args: Any, **kwargs: Any) -> Any:
+        """Another array, in order, for code written for JAX itself; what it calls, as np.unique, sorts this one."""
+        frame = sys._getframe(1)
+        if not any([asks(frame.f_code, frame.f_globals) for asks in others]):
+            return super().sort(*args, **kwargs)
+        return handed(np.sort(self.view(np.ndarray), *args, **kwargs))
+
     def __round__(self, ndigits: int | None = None) -> Any:
         return int(round(self.item())) if ndigits is None else np.round(self, ndigits)
 
@@ -75,13 +100,40 @@ class Array(np.ndarray, metaclass=_AnyJaxArray):
         return [types.SimpleNamespace(data=self, device=device, index=index, replica_id=0)]
 
 
-def _unmasked(name: str, method: Callable[..., Any], traced: bool = False) -> Callable[..., Any]:
-    """The method of that name, to which `where=None` means no mask; of traced values where code written for JAX calls it."""
+def _bare(x: Any) -> Any:
+    return x.view(np.ndarray) if type(x) in (Array, RuledArray) else x
+
+
+class RuledArray(Array):
+    """An `Array` whose operators follow JAX's rules of types where NumPy's differ: bfloat16 and float8 stay so beside Python's
+    numbers, where NumPy's would be float32; and nothing has 64 bits while `jax_enable_x64` is off."""
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
+        if is_traced(inputs, kwargs):
+            return NotImplemented
+        kind = self.dtype.type if is_narrow(self.dtype) else lambda x: x
+        plain = [kind(x) if type(x) in (int, float) else _bare(x) for x in inputs]
+        kwargs = {name: tuple(map(_bare, x)) if type(x) is tuple else _bare(x) for name, x in kwargs.items()}
+        out = getattr(ufunc, method)(*plain, **kwargs)
+        return tuple(map(handed, out)) if type(out) is tuple else handed(out)
+
+
+RuledArray.__name__ = "Array"  # as they are shown
+
+
+def _method(name: str, method: Callable[..., Any], traced: bool = False) -> Callable[..., Any]:
+    """The method of that name, to which `where=None` means no mask; of traced values where code written for JAX calls it.
+
+    That of arrays takes traced arguments, which NumPy's own does not see.
+    """
 
     def call(self: Any, *args: Any, **kwargs: Any) -> Any:
         if kwargs.get("where", True) is None and not (traced and not written_for_others()):
             del kwargs["where"]
-        return method(self, *args, **_with_tuple(kwargs))
+        kwargs = _with_tuple(kwargs)
+        if not traced and is_traced(args, kwargs):
+            return ARRAY_METHODS[name](asarray(self.view(np.ndarray)), *args, **kwargs)
+        return method(self, *args, **kwargs)
 
     functools.update_wrapper(call, method)
     call.__name__, call.__qualname__ = name, f"Array.{name}"
@@ -99,8 +151,10 @@ def _with_tuple(kwargs: dict[str, Any]) -> dict[str, Any]:
 for _name in "add sub mul truediv floordiv mod pow matmul and or xor lshift rshift".split():
     setattr(Array, f"__i{_name}__", getattr(np.ndarray, f"__{_name}__"))
 for _name in ("all", "any", "max", "mean", "min", "prod", "std", "sum", "var"):
-    setattr(Array, _name, _unmasked(_name, getattr(np.ndarray, _name)))
-    ARRAY_METHODS[_name] = _unmasked(_name, ARRAY_METHODS[_name], True)
+    setattr(Array, _name, _method(_name, getattr(np.ndarray, _name)))
+    ARRAY_METHODS[_name] = _method(_name, ARRAY_METHODS[_name], True)
+for _name in ("choose", "clip", "compress", "dot", "repeat", "searchsorted", "take"):
+    setattr(Array, _name, _method(_name, getattr(np.ndarray, _name)))
 
 
 class _At:
@@ -122,12 +176,29 @@ def with_at(x: Any) -> Any:
     >>> type(with_at(np.zeros(2))).__name__
     'Array'
     """
-    return x.view(Array) if type(x) is np.ndarray else x
+    if type(x) is not np.ndarray:
+        return x
+    return x.view(RuledArray if HALVES or x.dtype.num > 255 and is_narrow(x.dtype) else Array)
+
+
+def halved(x: Any) -> Any:
+    """An array, a number of NumPy's, a traced one, or a dtype, with 32 bits while `jax_enable_x64` is off; else as it is."""
+    if not HALVES:
+        return x
+    if isinstance(x, np.dtype):
+        return HALVES.get(x, x)
+    half = HALVES.get(x.dtype) if type(x) is Tracer or is_a(x, (np.ndarray, np.generic)) else None
+    return x if half is None or type(x) is Tracer and x.aval.weak else x.astype(half)
+
+
+def handed(x: Any) -> Any:
+    """What a function of `jax.numpy` hands out: with an `at`, and of the width that `jax_enable_x64` asks for."""
+    return with_at(halved(x) if HALVES else x)
 
 
 def placed(x: Any, sharding: Sharding) -> Any:
     """x, which says that it lies so."""
-    if type(x) is Array:
+    if type(x) in (Array, RuledArray):
         x = x.view()
         x._sharding = sharding
     return x
@@ -159,7 +230,7 @@ class _ScalarType(type):
     dtype: np.dtype
 
     def __call__(cls, x: Any = 0) -> Any:
-        return with_at(asarray(x, dtype=cls.dtype))
+        return handed(asarray(x, dtype=cls.dtype))
 
     def __instancecheck__(cls, x: object) -> bool:
         return type(x) is cls.dtype.type
@@ -219,7 +290,7 @@ def dressed(f: Any) -> Any:
             kwargs.pop(name, None)
         result = f(*args, **_with_tuple(kwargs))
         if type(result) in (list, tuple):
-            return type(result)(map(with_at, result))
-        return with_at(result)
+            return type(result)(map(handed, result))
+        return handed(result)
 
     return call

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import warnings
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
+
+import numpy as np
 
 import funcad.numpy as fnp
 from funcad import device as placement
@@ -16,11 +18,13 @@ from funcad.api.vmap import vmap
 from funcad.configuration import config as settings
 from funcad.debug import debug_infs, debug_nans
 from funcad.errors import PlacementError
+from funcad.host.real_types import HALVES
 from funcad.ir.aval import aval_of
-from funcad.jax.jax_arrays import placed, with_at
+from funcad.jax.jax_arrays import handed, placed
 from funcad.jax.jax_transforms import Handing
-from funcad.jax.sharding import Sharding, SingleDeviceSharding
+from funcad.jax.sharding import Sharding, SingleDeviceSharding, devices
 from funcad.jitted.jit import disable_jit, jit
+from funcad.jitted.jit_cache import clear_caches
 
 __all__ = [
     "checking_leaks",
@@ -50,8 +54,6 @@ class _Flags:
     """JAX's flags, as far as they have a meaning here; `update` of another raises."""
 
     _FIXED = {  # what is so in any case
-        "jax_enable_x64": True,
-        "x64_enabled": True,
         "jax_numpy_rank_promotion": "allow",
         "jax_numpy_dtype_promotion": "standard",
         "jax_platforms": "cpu",
@@ -81,6 +83,8 @@ class _Flags:
         self._on: dict[str, contextlib.ExitStack] = {}
 
     def __getattr__(self, name: str) -> Any:
+        if name in ("jax_enable_x64", "x64_enabled"):
+            return not HALVES
         if name in self._FIXED:
             return self._FIXED[name]
         if name in self._OWN:
@@ -91,14 +95,23 @@ class _Flags:
         return getattr(self, name)
 
     def update(self, name: str, value: Any) -> None:
-        """Set a flag, from now on: jax_debug_nans, jax_debug_infs, jax_disable_jit; jax_enable_x64 stays True.
+        """Set a flag, from now on: jax_debug_nans, jax_debug_infs, jax_disable_jit, jax_enable_x64.
+
+        jax_enable_x64, which is on at first, also follows the variable JAX_ENABLE_X64 of the environment. Off, what
+        `jax.numpy` makes and what the transformations take and give has 32 bits; NumPy's operators follow NumPy's rules.
 
         >>> import funcad.jax as jax
-        >>> jax.config.update("jax_enable_x64", True)
-        >>> jax.config.jax_enable_x64
-        True
+        >>> with jax.enable_x64(False):
+        ...     jax.numpy.ones(2).dtype, jax.grad(lambda x: x * x)(3.0).dtype, jax.config.jax_enable_x64
+        (dtype('float32'), dtype('float32'), False)
         """
-        if name in self._OWN:
+        if name == "jax_enable_x64":
+            if bool(HALVES) is bool(value):
+                clear_caches()  # programs have the width that was asked for when they were traced
+            HALVES.clear()
+            for wide, half in () if value else ("df", "DF", "qi", "li", "QI", "LI"):
+                HALVES[np.dtype(wide)] = np.dtype(half)
+        elif name in self._OWN:
             if value and name not in self._on:
                 self._on[name] = stack = contextlib.ExitStack()
                 stack.enter_context(self._OWN[name]())
@@ -106,8 +119,6 @@ class _Flags:
                 self._on.pop(name).close()
         elif name not in self._FIXED:
             raise AttributeError(f"jax.config.{name} has no meaning in funcad; see funcad.show_config() for funcad's settings")
-        elif name == "jax_enable_x64" and not value:
-            warnings.warn("jax_enable_x64=False: arrays keep their 64 bits; jnp.zeros(3, 'float32') has 32", stacklevel=2)
         elif name not in self._HARMLESS and value != self._FIXED[name]:
             raise ValueError(
                 f"jax.config.update({name!r}, {value!r}): in funcad it is always {self._FIXED[name]!r}.\nRemedy: leave it out."
@@ -115,6 +126,8 @@ class _Flags:
 
 
 config = _Flags()
+if os.environ.get("JAX_ENABLE_X64", "1").lower() in ("0", "false", "no", "off", "f", "n", ""):
+    config.update("jax_enable_x64", False)
 
 
 def _context(flag: str) -> Callable[..., Any]:
@@ -181,7 +194,7 @@ def device_put(x: Any, device: Any = None, **options: Any) -> Any:
         try:
             found = placement.device_put(x)
         except PlacementError:
-            found = tree.map(lambda leaf: with_at(fnp.asarray(leaf)), x)
+            found = tree.map(lambda leaf: handed(fnp.asarray(leaf)), x)
         return found if device is None else tree.map(lambda leaf: placed(leaf, device), found)
     return placement.device_put(x, device)
 
@@ -192,10 +205,10 @@ def device_count(backend: Any = None) -> int:
     >>> device_count() >= 1
     True
     """
-    return len(placement.devices())
+    return len(devices(backend))
 
 
-local_device_count, local_devices = device_count, placement.devices
+local_device_count, local_devices = device_count, devices
 
 
 def process_index(backend: Any = None) -> int:

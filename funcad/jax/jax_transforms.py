@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.jax.jax_arrays import with_at
+from funcad.host.real_types import HALVES
+from funcad.jax.jax_arrays import halved, handed
 from funcad.jax.sharding import PartitionSpec, Sharding
 
 __all__ = ["Handing", "transforming", "with_arrays"]
@@ -33,8 +34,8 @@ def with_arrays(out: Any) -> Any:
     """
     kind = type(out)
     if kind is np.ndarray:
-        return with_at(out)
-    return out if kind in (float, np.float64) else tree.map(with_at, out)
+        return handed(out)
+    return out if kind is float or kind is np.float64 and not HALVES else tree.map(handed, out)
 
 
 class Handing:
@@ -46,6 +47,8 @@ class Handing:
         self.__wrapped__ = getattr(made, "__wrapped__", made)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if HALVES:
+            args, kwargs = tree.map(halved, (args, kwargs))
         return with_arrays(self.made(*args, **kwargs))
 
     def __getattr__(self, name: str) -> Any:
@@ -67,6 +70,11 @@ class Handing:
 
 def _behind(f: Any) -> Any:
     return f.made if type(f) is Handing else f
+
+
+def _strong(leaf: Any) -> Any:
+    """A leaf of a tree that is to be one vector, of 32 bits."""
+    return halved(np.asarray(leaf) if type(leaf) in (int, float) else leaf)
 
 
 def _without_shardings(options: dict[str, Any]) -> None:
@@ -94,6 +102,8 @@ def transforming(name: str, transform: Any) -> Any:
 
         @functools.wraps(transform)
         def call(f: Any, *args: Any, **kwargs: Any) -> Any:
+            if HALVES:
+                f, args = f if callable(f) else tree.map(_strong, f), tree.map(halved, args)
             found = transform(_behind(f), *args, **kwargs)
             if name in _WITH_FUNCTION:
                 return (with_arrays(found[0]), Handing(found[1]), *map(with_arrays, found[2:]))

@@ -1,7 +1,8 @@
-"""`jax.numpy`: funcad.numpy, whose arrays have `x.at[i].set(v)` here. Floats are float64 unless said otherwise.
+"""`jax.numpy`: funcad.numpy, whose arrays have `x.at[i].set(v)` here. Floats are float64 unless said otherwise,
+and float32 with `jax_enable_x64` off.
 
-`jax.numpy.bfloat16` and the like are the types of the package ml_dtypes. They follow NumPy's rules of promotion, as all dtypes:
-beside a Python float, bfloat16 becomes float32 here, and stays bfloat16 in JAX.
+`jax.numpy.bfloat16` and the like are the types of the package ml_dtypes. They follow NumPy's rules of promotion, as all dtypes,
+but beside Python's numbers: there bfloat16 stays bfloat16 in code written for JAX, where NumPy's would become float32.
 
 >>> from funcad.jax import numpy as jnp
 >>> jnp.ones(2).at[0].add(1.0)
@@ -16,14 +17,15 @@ import numpy as _np
 import funcad.numpy as _numpy
 from funcad.api.tools import ShapeDtypeStruct as _ShapeDtypeStruct
 from funcad.foreign_names import mirror as _mirror
+from funcad.host.real_types import is_narrow as _is_narrow
 from funcad.host.real_types import library as _library
 from funcad.jax.dtypes import finfo as finfo
 from funcad.jax.dtypes import issubdtype as issubdtype
 from funcad.jax.dtypes import promote_types as promote_types
-from funcad.jax.jax_arrays import Array as ndarray
-from funcad.jax.jax_arrays import dressed as _dressed
 from funcad.jax.jax_transforms import transforming as _transforming
 from funcad.primitives import sorting as _sorting
+
+from funcad.jax.jax_arrays import Array as ndarray, RuledArray as _RuledArray, dressed as _dressed  # isort: skip
 
 __all__ = [
     "argsort",
@@ -49,11 +51,33 @@ def _of_shapes(like: _Any) -> _Any:
     return call
 
 
+def _beside_narrow(f: _Any) -> _Any:
+    """`where` and `clip`, no ufuncs of NumPy's: Python's numbers beside arrays of bfloat16 are of that type there, too."""
+
+    @_functools.wraps(f)
+    def call(*args: _Any, **kwargs: _Any) -> _Any:
+        kinds = [x.dtype.type for x in args if type(x) is _RuledArray and _is_narrow(x.dtype)]
+        if not kinds:
+            return f(*args, **kwargs)
+        args = tuple([kinds[0](x) if type(x) in (int, float) else x for x in args])
+        out = f(*args, **kwargs)  # NumPy's `clip` knows no narrow floats
+        narrow = (kinds[0], _RuledArray)
+        if f.__name__ == "clip" and all([type(x) in narrow for x in args]):
+            return out.astype(kinds[0])
+        return out
+
+    return call
+
+
 def __getattr__(name: str) -> _Any:
     if name in _LIKE:
         found = _of_shapes(_mirrored(name))
+    elif name in ("clip", "where"):
+        found = _beside_narrow(_mirrored(name))
     elif name == "bfloat16" or name.startswith("float8_"):
         found = _dressed(getattr(_library(f"jax.numpy.{name}"), name))
+    elif name == "astype":
+        found = _dressed(lambda x, dtype, /, **options: _numpy.astype(_numpy.asarray(x), dtype, **options))
     elif name == "vectorize":
         found = _transforming(name, _numpy.vectorize)
     else:

@@ -14,18 +14,53 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from funcad.device import devices as _devices
+from funcad.device import devices as _names
 
 __all__ = [
     "AxisType",
+    "Device",
     "Mesh",
     "NamedSharding",
     "PartitionSpec",
     "Sharding",
     "SingleDeviceSharding",
+    "devices",
     "make_mesh",
     "set_mesh",
 ]
+
+
+class Device(str):
+    """The name of a device, as `funcad.device_put` takes it, with what JAX's devices tell of themselves.
+
+    >>> Device("cuda:1").platform, Device("cuda:1").id, Device("cpu").device_kind
+    ('gpu', 1, 'cpu')
+    """
+
+    process_index = 0
+
+    @property
+    def platform(self) -> str:
+        return "gpu" if self.startswith("cuda") else "cpu"
+
+    device_kind = client = platform
+
+    @property
+    def id(self) -> int:
+        return int(self.partition(":")[2] or 0)
+
+
+def devices(backend: str | None = None) -> list[Device]:
+    """The devices that `funcad.devices` names, of one platform where it is given. RuntimeError if it has none.
+
+    >>> devices("cpu")
+    ['cpu']
+    """
+    wanted = "gpu" if backend in ("cuda", "gpu") else backend
+    found = [device for device in map(Device, _names()) if wanted in (None, device.platform)]
+    if not found:
+        raise RuntimeError(f"devices({backend!r}): there is none of this platform; funcad.devices() names all that there are")
+    return found
 
 
 class AxisType(enum.Enum):
@@ -113,7 +148,7 @@ class Sharding:
 
     @property
     def device_set(self) -> set[Any]:
-        return set(self.mesh.devices.reshape(-1).tolist() or _devices()[:1])
+        return set(self.mesh.devices.reshape(-1).tolist() or devices()[:1])
 
     addressable_devices = device_set
 
@@ -167,9 +202,7 @@ class NamedSharding(Sharding):
         return f"NamedSharding(mesh={self.mesh!r}, spec={self.spec!r})"
 
 
-def make_mesh(
-    axis_shapes: Sequence[int], axis_names: Sequence[str], axis_types: Any = None, *, devices: Any = None
-) -> Mesh:
+def make_mesh(axis_shapes: Sequence[int], axis_names: Sequence[str], axis_types: Any = None, *, devices: Any = None) -> Mesh:
     """The mesh of these sizes, of which each must be 1.
 
     >>> make_mesh((1, 1), ("data", "model"))
@@ -177,7 +210,7 @@ def make_mesh(
     """
     if prod(axis_shapes) != 1:
         _refuse(f"make_mesh({tuple(axis_shapes)}, {tuple(axis_names)})")
-    given = _devices()[:1] if devices is None else devices
+    given = [Device(_names()[0])] if devices is None else devices
     return Mesh(np.asarray(given, object).reshape(tuple(axis_shapes)), axis_names, axis_types=axis_types)
 
 

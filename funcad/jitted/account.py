@@ -27,6 +27,7 @@ COSTS = {  # seconds of one core, of what is counted, and what else decides
     "recorded array": 3.8e-5,  # or of arrays;
     "question": 2.6e-5,  # that Python asks meanwhile;
     "made ready": 9e-6,  # an equation of a program that is to run at once, as Python asked for no value
+    "steps": 6e-6,  # one of a path, made ready to run by itself
     "step": 6e-7,  # an equation of a path that runs by itself,
     "hop": 8e-6,  # and from one such part to the next;
     "passed": 1e-5,  # an equation that the compiler looks at,
@@ -210,6 +211,13 @@ class Account:
             self.compiled(seconds, what)
             return True
         return False
+
+    def makes_ready(self, equations: int) -> bool:
+        """Is a path of so many equations to be made ready to run one by one now? Then it is."""
+        seconds = equations * COSTS["steps"]
+        affords = self.affords(seconds)
+        self.compiling += seconds * affords
+        return affords
 
     def passes(self, equations: int) -> bool:
         """Is a program of so many equations to be looked at by the compiler now?"""

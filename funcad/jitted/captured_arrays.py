@@ -1,12 +1,14 @@
-"""Many captured arrays as parts of few: what a loop of Python's reads of NumPy's arrays while it is traced.
+"""Captured arrays as what they are made of: broadcasts as such, and many arrays as parts of few.
 
 Idea: a loop whose turns read `A[lo:hi]` or `table[j]` of plain arrays captures a small array for each turn, and the loop that
 the program becomes would have to put them together at each call. So views of one array are read as parts of it, and arrays that
 the function itself computed, and nobody else holds, are put together once, equal ones as one. Each operation reads its part
-where it reads the array, as if the function had indexed a traced one, so that its turns are alike.
+where it reads the array, as if the function had indexed a traced one, so that its turns are alike. A broadcast is read from
+the row that it repeats: and one of a bool says what masks of derivatives are, and passes take them away.
 
 Invariants: what can be written later is read at each call, as it was: views share its memory; an array is put together with
-others only if the program alone refers to it. Trap: references are counted against those of an array that is known to be alone.
+others only if the program alone refers to it, and a bool becomes one of the program only if nobody can write it any more.
+Trap: references are counted against those of an array that is known to be alone.
 """
 
 from __future__ import annotations
@@ -19,13 +21,15 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import Aval
-from funcad.ir.jaxpr import Equation, Jaxpr, Var
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.primitives.basic_indexing import basic_index_p
+from funcad.primitives.shape import broadcast_in_dim
 
 MANY = 8  # arrays of one kind, from which on they are parts: as many as a loop has turns at least
 SMALL = 1 << 16  # bytes of an array that is put together with others
 WHOLE = 16  # times as large as what is read of it is an array at most, for it goes to a device as a whole
 Index = tuple[Any, ...]
+Reading = tuple[Any, Any, dict[str, Any]]  # what is read, by which primitive, with which parameters
 
 
 def _references(values: Sequence[Any], i: int) -> int:
@@ -33,10 +37,22 @@ def _references(values: Sequence[Any], i: int) -> int:
 
 
 def gathered(jaxpr: Jaxpr, consts: list[Any], first: int) -> tuple[Jaxpr, list[Any]]:
-    """The program and its captured values, from `first` on, with many arrays as parts of few. `consts` is the program's own."""
-    if len(consts) - first < MANY or jaxpr.modes:
+    """The program and its captured values, from `first` on, as what they are made of. `consts` is the program's own."""
+    if jaxpr.modes:
         return jaxpr, consts
     results = set(jaxpr.outputs)
+    rows, readings = [], {}
+    for i in range(first, len(consts)):
+        v = jaxpr.inputs[i]
+        found = _repeated(consts[i]) if v not in results else None
+        if found is not None:
+            readings[v], row = found
+            if row is not None:
+                rows.append((readings[v][0], row))
+    if readings:
+        jaxpr, consts = _reading(jaxpr, consts, rows, readings)
+    if len(consts) - first < MANY:
+        return jaxpr, consts
     kinds: dict[Any, list[int]] = {}
     for i in range(first, len(consts)):
         x = consts[i]
@@ -50,7 +66,7 @@ def gathered(jaxpr: Jaxpr, consts: list[Any], first: int) -> tuple[Jaxpr, list[A
             kinds.setdefault(id(base), []).append(i)
         del x
     wholes: list[tuple[Var, Any]] = []
-    parts: dict[Var, tuple[Var, Index]] = {}
+    parts: dict[Var, Reading] = {}
     for kind, group in kinds.items():
         if len(group) < MANY:
             continue
@@ -65,8 +81,31 @@ def gathered(jaxpr: Jaxpr, consts: list[Any], first: int) -> tuple[Jaxpr, list[A
             continue
         var = Var(Aval(whole.shape, whole.dtype))
         wholes.append((var, whole))
-        parts.update({jaxpr.inputs[i]: (var, index) for i, index in rows.items()})
+        parts.update({jaxpr.inputs[i]: (var, basic_index_p, {"index": index}) for i, index in rows.items()})
     return _reading(jaxpr, consts, wholes, parts) if parts else (jaxpr, consts)
+
+
+def _repeated(x: Any) -> tuple[Reading, Any] | None:
+    """How a broadcast is read from what it repeats, and that, unless it is a bool; None for other arrays."""
+    if type(x) is not np.ndarray or 0 not in x.strides or x.size < 2 or x.flags.writeable:
+        return None
+    if x.dtype.kind not in "biufc" or not x.dtype.isnative:
+        return None
+    axes = tuple([k for k, (n, stride) in enumerate(zip(x.shape, x.strides)) if stride and n > 1])
+    part = x[tuple([slice(None) if k in axes else 0 for k in range(x.ndim)])]
+    params = {"shape": x.shape, "axes": axes}
+    if part.size == x.size:
+        return None
+    if axes:
+        row = Var(Aval(part.shape, part.dtype))
+        return (row, broadcast_in_dim, params), part
+    base, probe = x.base, np.broadcast_to(np.zeros(()), (2,))
+    if x.dtype != bool or type(base) is not np.ndarray or base.base is not None:
+        return None
+    if sys.getrefcount(base) > sys.getrefcount(probe.base) + 1:
+        return None  # somebody may write it
+    base.flags.writeable = False
+    return (Literal(part), broadcast_in_dim, params), None
 
 
 def _together(consts: list[Any], group: list[int]) -> tuple[dict[int, Index], np.ndarray]:
@@ -114,16 +153,16 @@ def _layout(x: np.ndarray) -> tuple[Any, ...]:
     return x.__array_interface__["data"][0], x.shape, x.strides
 
 
-def _reading(jaxpr: Jaxpr, consts: list[Any], wholes: list[tuple[Var, Any]], parts: dict[Var, tuple[Var, Index]]) -> Any:
+def _reading(jaxpr: Jaxpr, consts: list[Any], wholes: list[tuple[Var, Any]], parts: dict[Var, Reading]) -> Any:
     """The program that reads parts where it read arrays."""
     equations: list[Equation] = []
 
     def part(a: Any, source: Any) -> Any:
         if type(a) is not Var or a not in parts:
             return a
-        var, index = parts[a]
+        atom, primitive, params = parts[a]
         output = Var(a.aval)
-        equations.append(Equation(basic_index_p, (var,), {"index": index}, (output,), source))
+        equations.append(Equation(primitive, (atom,), params, (output,), source))
         return output
 
     for equation in jaxpr.equations:

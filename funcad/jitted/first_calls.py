@@ -29,6 +29,7 @@ import numpy as np
 
 from funcad.api.border import check_leaves, flat_values, name_of, own_memory
 from funcad.configuration import config
+from funcad.host.devices import enter, error_mode
 from funcad.host.where import is_internal, noted, open_traces, outside, state, written_for_others
 from funcad.jitted.account import COSTS
 from funcad.jitted.attempts import Attempts
@@ -37,16 +38,19 @@ from funcad.jitted.paths import LONGEST
 from funcad.memo import weak_table
 from funcad.primitives.axis_env import over_processes, processes_here
 from funcad.reads.code_reads import content
+from funcad.tree.containers import DICT, LIST, NONE, TUPLE
+from funcad.tree.treedef import LEAF
 
 OBSERVES = True
 LARGE = 1 << 20  # bytes of the arrays among the arguments
 _CONTAINERS = frozenset([tuple, list, dict])
+_KINDS = frozenset([TUPLE, LIST, DICT, NONE])
 _PLAIN = frozenset([np.ndarray, float, int, bool, complex])
 
 
-def is_observed(core: Any, key: Any, leaves: list, given: tuple[tuple, dict]) -> bool:
-    """Is this call, whose signature has no program, to run f itself? `given`: the arguments that are not static."""
-    if not may_run_itself(core, key, given):
+def is_observed(core: Any, key: Any, leaves: list) -> bool:
+    """Is this call, whose signature has no program, to run f itself?"""
+    if not may_run_itself(core, key, leaves):
         return False
     if not core.cache.account.affords_recording():
         return True
@@ -54,7 +58,7 @@ def is_observed(core: Any, key: Any, leaves: list, given: tuple[tuple, dict]) ->
     return OBSERVES and small and bool(core.cache.observe(key, COSTS["of a size"] if core.cache.shares_texts() else 1))
 
 
-def may_run_itself(core: Any, key: Any, given: tuple[tuple, dict]) -> bool:
+def may_run_itself(core: Any, key: Any, leaves: list) -> bool:
     """May f itself be run in the place of a trace?"""
     if not config.jit_patience:
         return False
@@ -71,16 +75,12 @@ def may_run_itself(core: Any, key: Any, given: tuple[tuple, dict]) -> bool:
     code = getattr(f, "__code__", None)
     if code is not None and (is_internal(code.co_filename) or written_for_others(f) or _traces(f, set())):
         return False
-    return _is_plain(given)
+    return all([issubclass(kind, np.generic) for kind in set(map(type, leaves)) - _PLAIN]) and _is_plain(key.in_tree)
 
 
-def _is_plain(x: Any) -> bool:
-    kind = type(x)
-    if kind is tuple or kind is list:
-        return all(map(_is_plain, x))
-    if kind is dict:
-        return all(map(_is_plain, x.values()))
-    return kind in _PLAIN or x is None or issubclass(kind, np.generic)
+def _is_plain(structure: Any) -> bool:
+    """Are all containers Python's own?"""
+    return structure._kind in _KINDS and all([child is LEAF or _is_plain(child) for child in structure._children])
 
 
 def _traces(f: Any, met: set[Any]) -> bool:
@@ -92,7 +92,8 @@ def _traces(f: Any, met: set[Any]) -> bool:
     names, asks = _names_in(f.__code__)
     if asks or not names.isdisjoint(("constant", "warn")):
         return True
-    return any([_traces(x, met) for x in (*map(content, f.__closure__ or ()), *map(f.__globals__.get, names))])
+    used = (*map(content, f.__closure__ or ()), *map(f.__globals__.get, names))
+    return any([_traces(x, met) for x in used if type(x) is FunctionType or type(x) is MethodType])
 
 
 _names = weak_table("jitted.names", "code: the names in it, and whether it says what makes the first call trace")
@@ -140,18 +141,19 @@ def observed(core: Any, args: tuple, kwargs: dict, in_tree: Any, leaves: list, k
     """The result of f, as a program would give it."""
     args, kwargs = with_own_containers(core, args, kwargs, in_tree, leaves)
     before = {id(x): x.copy("K") for x in leaves if type(x) is np.ndarray and x.flags.writeable}
-    rows = noted.rows
+    rows, mode = noted.rows, error_mode()
     try:
         with np.errstate(all="call", call=_unsaid()):
             result = core.f(*args, **kwargs)
         outs, structure = flat_values(result)
         check_leaves([0 if type(x) is int else x for x in outs], f"jit of {name_of(core.f)}: output", result)
     except BaseException:
+        enter(mode)  # again: Ctrl-C may have come where NumPy did so
         core.cache.forget(key)
         raise
     account = core.cache.account
     account.observed(noted.rows - rows)
-    owned = own_memory([x.copy("K") if type(x) is np.ndarray else x for x in outs], leaves)
+    owned = own_memory([x.copy("K") if type(x) is np.ndarray else x for x in outs])  # f may keep what it gives
     written = [id(x) in before and x.tobytes() != before[id(x)].tobytes() for x in outs]
     plain = not any(written) and _PLAIN.issuperset(map(type, (*args, *kwargs.values())))
     if plain and not account.affords_recording():

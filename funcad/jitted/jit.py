@@ -23,7 +23,7 @@ from funcad.api.lane_trace import LaneTrace
 from funcad.backends.engines import program_of
 from funcad.configuration import checked_setting, config
 from funcad.control.call import call_of
-from funcad.errors import NotCompiledWarning
+from funcad.errors import NotCompiledWarning, PathError
 from funcad.host.devices import device_in_use
 from funcad.host.progress import many_objects
 from funcad.host.real_types import ordinary
@@ -630,7 +630,7 @@ class Core:
         reason, policy = self.cache.refused, self.not_compiled or config.not_compiled
         if policy == "raise" and reason is not None:
             raise NotCompiledWarning(self._reason(reason))
-        result = self.f(*args, **kwargs)
+        result = self._at_last(refusal, args, kwargs)
         if type(refusal) is Raised:  # the function itself raises nothing
             self.refused(refusal)
             reason = str(refusal)
@@ -639,6 +639,16 @@ class Core:
         if policy == "warn" and reason is not None:
             warn_once(self.cache.refuser, reason, self._reason(reason))
         return result
+
+    def _at_last(self, refusal: Refusal | None, args: tuple, kwargs: dict) -> Any:
+        """What f gives, whose effects that have happened in this call do not happen again."""
+        if refusal is None or not refusal.happened:
+            return self.f(*args, **kwargs)
+        why = f"{name_of(self.f)} cannot be compiled, and this call, which has found that out, has had effects: {refusal}."
+        error = PathError(f"{why}\nRemedy: call it again; from now on it runs un-jitted.")
+        if not all([name for name, _ in refusal.happened]):
+            raise error
+        return run_again(self.f, self.static_values(args, kwargs), args, kwargs, refusal.happened, error)
 
     def _reason(self, reason: str) -> str:
         why, *more = reason.split("\n")
@@ -756,7 +766,7 @@ class Core:
                 avals.append(aval_of(x))
             except TypeError:
                 check_leaves(leaves, f"jit of {name_of(self.f)}: argument", (dynamic, keywords), self.argument_names(args))
-        leaves = ordinary(plain_values(leaves) if Tracer in map(type, leaves) else leaves)
+        came, leaves = leaves, ordinary(plain_values(leaves) if Tracer in map(type, leaves) else leaves)
         shapes = tuple([(a.shape, a.dtype, a.weak) for a in avals])
         orders = in_tree.orders, tuple(kwargs) if self.ordered and len(kwargs) > 1 else None
         orders = None if orders == (None, None) else orders
@@ -768,7 +778,7 @@ class Core:
             raise
         if entry is None and result is not None:
             self.cache.account.called()
-        if entry is None and result is not None and is_observed(self, key, leaves, (dynamic, keywords)):
+        if entry is None and result is not None and is_observed(self, key, came):
             result.append(observed(self, args, kwargs, in_tree, leaves, key))
             return leaves, entry, key  # type: ignore[return-value]
         if entry is None:
@@ -778,7 +788,7 @@ class Core:
                     with missed(self.cache, key, self.f, self.argument_names(args)) as report:
                         self.cache.note_changes(key, self.f)
                         ran = result is not None and key._replace(answers=(), orders=None) in self.cache.observed
-                        itself = result is not None and may_run_itself(self, key, (dynamic, keywords))
+                        itself = result is not None and may_run_itself(self, key, came)
                         most = self.cache.account.longest() if itself else None
                         if making is not None:
                             making.enter_context(many_objects())

@@ -312,9 +312,10 @@ class Cache:
         """Is this one of the first calls of a signature, which are so many? It counts as observed, no longer as a miss."""
         key = key._replace(orders=None)
         with self.lock:
-            if self.observed.get(key, 0) >= calls or key.answers:
+            before = self.observed.get(key, 0)
+            if before >= calls or key.answers:
                 return False
-            self.observed[key] = self.observed.get(key, 0) + 1
+            self.observed[key] = before + 1
             while len(self.observed) > MAX_PROGRAMS:
                 self.observed.popitem(last=False)
             self.misses -= 1

@@ -336,10 +336,12 @@ class _Writer:
         lines += [indent + "    " + line for line in [*body, *copied, f"return {result}"]]
         named = ", ".join([f"{k!r}: {k}" for k in keywords])
         given = f"({''.join([p + ', ' for p in positions])}), _rest, {{{named}}}, _kw"
+        all_given = " and ".join(["not (_rest or _kw)", *[f"{name} is not _M" for name in (*positions[-1:], *keywords)]])
+        as_given = ", ".join([*positions, *[f"{k}={k}" for k in keywords]])
         lines += ["        except Exception as error:", "            _next = _partial(_failed, error)"]
         lines += ["        except BaseException as stop:", "            raise _interrupted(stop)"]
         lines += ["        else:", "            _next = _next_call", "    else:", "        _next = _next_call"]
-        lines += ["    try:", f"        return _again(_next, {given})"]
+        lines += ["    try:", f"        return _next({as_given}) if {all_given} else _again(_next, {given})"]
         lines += ["    finally:", "        del _next  # it may hold an error, whose traceback holds this frame"]
         return "\n".join(lines)
 

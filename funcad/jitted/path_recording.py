@@ -28,7 +28,15 @@ import numpy as np
 
 from funcad.api.value_reads import plain_value
 from funcad.errors import BufferNeeded, FuncadError, PathError
-from funcad.host.devices import compute, device_in_use, is_device, restore_warnings, suppress_warnings
+from funcad.host.devices import (
+    compute,
+    device_in_use,
+    error_mode,
+    is_device,
+    restore_warnings,
+    suppress_warnings,
+    user_line_mode,
+)
 from funcad.host.real_types import is_a
 from funcad.host.where import is_internal, is_stored, note_source, state, unseen, user_source
 from funcad.ir.aval import Params, aval_of
@@ -102,6 +110,31 @@ class Differs(BaseException):
     """Leaves a recording that is not like earlier ones with the same answers: nothing has happened, and f itself runs."""
 
 
+class _AtOnce:
+    """A `with` block in which operations run, where the function's trace would record them.
+
+    No generator: one that Ctrl-C leaves behind would end, and put things back, when all else is over.
+    """
+
+    __slots__ = ("outside", "saved", "token", "unseen")
+
+    def __init__(self, outside: tuple):
+        self.outside = outside
+
+    def __enter__(self) -> None:
+        self.saved = state.abstract, state.staging, state.running, state.source, state.observer
+        state.abstract, state.staging, state.running = self.outside
+        state.observer = None  # what a callback does is done at each call
+        user_line_mode(error_mode())  # noted, so that it is found again after Ctrl-C
+        self.token, self.unseen = suppress_warnings(), unseen()
+        self.unseen.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        state.abstract, state.staging, state.running, state.source, state.observer = self.saved
+        restore_warnings(self.token)
+        self.unseen.__exit__()
+
+
 class Recorder:
     """One run of the user's function with values behind its trace."""
 
@@ -142,8 +175,10 @@ class Recorder:
         self._at_end = False  # does it, inside a `try`, run now, after what was recorded before?
         self._outside = (state.abstract, state.staging, state.running)
         self._trace: Any = None
-        self.had_effects = bool(chain) and any([node.has_effects for node, _, _ in chain])
-        self._later: list[Callable[[], Any]] = []  # what is said when the function has returned
+        acting = [e for node, _, _ in chain if node.has_effects for e in node.equations if equation_has_effects(e)]
+        self.had_effects = bool(acting)
+        self._happened = [_effect(e, [self.env[v] for v in e.outputs]) for e in acting]
+        self._later: list[partial[Any]] = []  # what is said when the function has returned
         self._rewound: list[Callable[[], Any]] = []  # what puts the generators back that were moved
         self._begin()
 
@@ -195,8 +230,7 @@ class Recorder:
                         if self.started:
                             self._catch_up()
                     raise refusal.__cause__ from None
-                self._take_back()
-                raise
+                raise self._refused(refusal)  # noqa: B904 the same one
             except (_Escaped, Exception) as error:
                 self._inside, failed = False, error
             if failed is not None:  # here, so that what is raised has no other error around it than in plain Python
@@ -210,7 +244,8 @@ class Recorder:
                 self.mixes = False
                 if self.most is not None and self._may_stop():
                     raise Abandoned
-                raise Refusal("max or min of a number of Python's and one of NumPy's, beside arrays of fewer bits", "")
+                reason = "max or min of a number of Python's and one of NumPy's, beside arrays of fewer bits"
+                raise self._refused(Refusal(reason, ""))
             if self.started:
                 with self._said():
                     try:
@@ -267,26 +302,13 @@ class Recorder:
             equations.stops = bool
         self.reached = ()  # its trace and what it captured are free at once
 
-    @contextmanager
-    def _at_once(self) -> Iterator[None]:
-        """A `with` block in which operations run, where the function's trace would record them."""
-        saved = state.abstract, state.staging, state.running, state.source, state.observer
-        state.abstract, state.staging, state.running = self._outside
-        state.observer = None  # what a callback does is done at each call
-        token = suppress_warnings()
-        try:
-            with unseen():
-                yield
-        finally:
-            restore_warnings(token)
-            state.abstract, state.staging, state.running, state.source, state.observer = saved
-
     def _say(self) -> None:
         self.had_effects = self.had_effects or bool(self._later) or bool(self._rewound)
         if self._later:
-            with self._at_once():
+            with _AtOnce(self._outside):
                 while self._later:
-                    self._later.pop(0)()
+                    said = self._later.pop(0)
+                    self._happened.append((said.keywords["call"].name, said()))
 
     @contextmanager
     def _said(self) -> Iterator[None]:
@@ -301,6 +323,12 @@ class Recorder:
         self._later.clear()
         while self._rewound:
             self._rewound.pop()()
+
+    def _refused(self, refusal: Refusal) -> Refusal:
+        """The function is run again; what has happened and cannot be taken back is not to happen again."""
+        self._take_back()
+        refusal.happened = self._happened
+        return refusal
 
     def _start_again(self, trace: Any) -> None:
         """The function was started again because it needs buffers; what it records is another program from now on."""
@@ -436,7 +464,7 @@ class Recorder:
 
     def _run_to(self, end: int) -> None:
         equations, names = self._trace.equations, self._names
-        with self._at_once():
+        with _AtOnce(self._outside):
             plain = not (device_in_use() or state.checked or state.axis_env)
             while self._ran < end:
                 equation = equations[self._ran]
@@ -512,7 +540,10 @@ class Recorder:
             raise
         for generators in watching:
             generators.note()
-        for v, x in zip(outputs, out if primitive.multiple else (out,)):
+        results = out if primitive.multiple else (out,)
+        if acts and not watching and primitive is not host_read_p:
+            self._happened.append(_effect(equation, results))
+        for v, x in zip(outputs, results):
             env[v] = x
             self.n_bytes += getattr(x, "nbytes", 0)
         if self.n_bytes > self.most_bytes and self.most is not None and self._may_stop():
@@ -622,6 +653,12 @@ class Recorder:
         self._take_back()
         self.differs = self.differs or error
         return Differs()
+
+
+def _effect(equation: Equation, results: Sequence[Any]) -> tuple[str, Any]:
+    """An effect that has happened; one of a loop has no name, and nobody finds it again."""
+    call = equation.params.get("call")
+    return (call.name if type(call) is HostCall else "", list(results))
 
 
 def _same_array(new: Any, old: Any) -> bool:

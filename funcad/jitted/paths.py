@@ -64,7 +64,7 @@ class Paths:
 
     __slots__ = ("name", "attempt", "trie", "asked", "numbers", "outgrown", "depends", "hits", "unknown", "at_rest", "rest")
     __slots__ += ("programs", "candidate", "waiting", "past", "tiny", "rested", "missed", "tried", "ordered", "anew")
-    __slots__ += ("by_steps", "strange", "rounded")
+    __slots__ += ("by_steps", "strange", "rounded", "fresh")
 
     def __init__(self, core: Any, attempt: Attempts, given: Given, numbers: bool, ordered: bool):
         """`attempt(function, leaves)`: one run of the flat function that jit traces."""
@@ -85,6 +85,7 @@ class Paths:
         self.past: bool | None = None  # may all paths so far run past their questions?
         self.by_steps = False  # do paths run equation by equation until they are compiled? un-jitted derivatives take longer
         self.strange = 0  # calls in a row along paths that are not known
+        self.fresh = 0  # equations of the path that joined last, if no call has gone along it
         self.rounded = False  # has a program another answer than NumPy, whose numbers it rounds otherwise?
         self.anew = 0  # times that the paths were forgotten, as a recording was not like them
         self.tiny = 0  # recordings in a row of calls that take less than one of a program
@@ -145,7 +146,14 @@ class Paths:
         if step is None or trie.engine is not config.engine:
             step = trie.prepare()
         values = [*leaves, *step.consts] if step is not None else []
-        end = self._go(step, values, careful)
+        if not self.fresh:
+            end = self._go(step, values, careful)
+        elif free and not account.makes_ready(self.fresh):
+            return self._itself(core, leaves, attempt)
+        else:
+            self.fresh = 0
+            with many_objects():
+                end = self._go(step, values, careful)
         if type(end) is not PathStep:
             if free:
                 return self._recorded_or_plain(core, leaves, *_taken_over(end, values), attempt)
@@ -473,6 +481,7 @@ class Paths:
             self.tiny = self.tiny + 1 if account.latest < COSTS["call"] else 0
             mine = node is self.trie.root or node.parent is not None  # else another thread has come by
             if mine:
+                self.fresh = 0 if known else self.trie.extent(node)[0]
                 self._proposes(node)
 
     def _proposes(self, node: Node) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -207,6 +207,21 @@ def _at_places(theirs: Any, *given: Any) -> Any:
     return np.sum(along * _basis(ty, ky, y, dy), axis=1), 0
 
 
+def _slopes(theirs: Any, *given: Any) -> Any:
+    """`pardtc`: the coefficients of a partial derivative, which are differences over differences of knots."""
+    tx, ty, c, kx, ky, dx, dy = given
+    c = _coefficients(tx, kx, c)
+    for t, k, order in ((tx, kx, dx), (ty, ky, dy)):
+        for _ in range(order):
+            apart = t[k + 1 : -1] - t[1 : -k - 1]
+            wide = apart[:, None] > 0
+            slope = (c[1:] - c[:-1]) * k
+            c = np.where(wide, slope / np.where(wide, apart[:, None], 1.0), 0.0)
+            t, k = t[1:-1], k - 1
+        c = c.T
+    return np.ravel(c), 0
+
+
 def _coefficients(tx: Any, kx: int, c: Any) -> Any:
     return np.reshape(c, (len(tx) - kx - 1, -1))
 
@@ -219,7 +234,7 @@ def _integral_of_surface(theirs: Any, *given: Any) -> Any:
 
 def _through_grid(theirs: Any, x: Any, y: Any, z: Any, *options: Any) -> Any:
     """Through all values: the knots depend on x and y alone, and the coefficients are linear in z."""
-    *_, kx, ky, s, _ = options
+    kx, ky, s = options[4:7]
     if is_traced((x, y, s)) or s != 0:
         raise NotImplementedError(
             "RectBivariateSpline with smoothing, or of a traced grid, chooses its knots by traced values and jumps as they "
@@ -230,6 +245,11 @@ def _through_grid(theirs: Any, x: Any, y: Any, z: Any, *options: Any) -> Any:
     left, right = np.linalg.inv(_basis(tx, kx, x)), np.linalg.inv(_basis(ty, ky, y))
     c = np.ravel(left @ np.reshape(z, (len(x), len(y))) @ right.T)
     return nx, tx, ny, ty, c, 0.0, -1
+
+
+def _through_grid_from(theirs: Any, start: Any, *args: Any) -> Any:
+    """The same in SciPy 1.18, which says first that it starts anew."""
+    return _through_grid(partial(theirs, start), *args)
 
 
 def _pooled(theirs: Any, x: Any, weights: Any, starts: Any) -> Any:
@@ -280,6 +300,16 @@ def _spherical(theirs: Any, n: Any, z: Any) -> Any:
     return function(z)
 
 
+_FITPACK: dict[str, tuple[int, Callable[..., Any]]] = {
+    "spalde": (-1, _all_derivatives),
+    "sproot": (-1, _zeros),
+    "parder": (-1, _on_grid),
+    "bispev": (-1, _on_grid),
+    "pardeu": (-1, _at_places),
+    "bispeu": (-1, _at_places),
+    "dblint": (-1, _integral_of_surface),
+    "pardtc": (-1, _slopes),
+}
 _KINDS = ("jn", "yn", "in", "kn")
 _SPHERICAL = [f"_spherical_{kind}{end}" for kind in _KINDS for end in ("", "_d")]
 # Of a module of SciPy's, the compiled function's name: which argument it writes (-1: none), and the rule(theirs, *arguments)
@@ -303,16 +333,8 @@ RULES: dict[str, dict[str, tuple[int, Callable[..., Any]]]] = {
         "evaluate_bernstein": (5, _evaluate_bernstein),
         "real_roots": (-1, _real_roots),
     },
-    "scipy.interpolate._dfitpack": {
-        "spalde": (-1, _all_derivatives),
-        "sproot": (-1, _zeros),
-        "parder": (-1, _on_grid),
-        "bispev": (-1, _on_grid),
-        "pardeu": (-1, _at_places),
-        "bispeu": (-1, _at_places),
-        "dblint": (-1, _integral_of_surface),
-        "regrid_smth": (-1, _through_grid),
-    },
+    "scipy.interpolate._dfitpack": {**_FITPACK, "regrid_smth": (-1, _through_grid)},
+    "scipy.interpolate._fitpack": {**_FITPACK, "regrid": (-1, _through_grid_from)},  # from SciPy 1.18 on
     "scipy.optimize._pava_pybind": {
         "pava": (-1, _pooled),
     },

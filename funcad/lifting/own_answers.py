@@ -35,14 +35,16 @@ scipy.stats: alexandergovern ansari bartlett boxcox boxcox_llf brunnermunzel chi
     probplot quantile ranksums scoreatpercentile sigmaclip skew skewtest spearmanr theilslopes tmax tmean tmin trim1
     trim_mean trimboth tsem tstd ttest_1samp ttest_ind ttest_ind_from_stats ttest_rel tvar variation
     wasserstein_distance wilcoxon yeojohnson yeojohnson_llf zmap zscore
-scipy.signal: bilinear chirp coherence cspline1d czt decimate deconvolve freqs freqz_zpk gausspulse hilbert2 lp2hp lp2lp lsim
-    normalize periodogram qspline1d residue sawtooth sweep_poly tf2sos tf2ss tf2zpk vectorstrength welch wiener zoom_fft zpk2tf
+scipy.signal: bilinear butter cheby1 chirp coherence cspline1d czt decimate deconvolve firwin freqs freqz freqz_zpk gausspulse
+    hilbert2 iirnotch iirpeak lp2hp lp2lp lsim normalize periodogram qspline1d residue sawtooth square sweep_poly tf2sos tf2ss
+    tf2zpk vectorstrength welch wiener zoom_fft zpk2tf
+scipy.signal.windows: exponential gaussian general_gaussian kaiser tukey
 scipy.integrate: romb
 scipy.spatial: distance_matrix
 scipy.linalg: cdf2rdf diagsvd expm_cond fiedler matmul_toeplitz subspace_angles
 scipy.special: assoc_laguerre diric
-scipy.interpolate: approximate_taylor_polynomial barycentric_interpolate krogh_interpolate lagrange pade
-    pchip_interpolate
+scipy.interpolate: approximate_taylor_polynomial barycentric_interpolate krogh_interpolate lagrange
+    pade pchip_interpolate
 scipy.optimize: rosen rosen_der rosen_hess rosen_hess_prod
 scipy.ndimage: center_of_mass maximum mean median standard_deviation sum_labels variance
 scipy.cluster.vq: whiten

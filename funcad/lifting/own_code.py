@@ -43,7 +43,7 @@ from funcad.host.real_types import is_a
 from funcad.host.where import outside, tracing
 from funcad.ir.tracer import Tracer
 from funcad.lifting.compiled_rules import RULES
-from funcad.lifting.stand_ins import HELPERS, array_behind
+from funcad.lifting.stand_ins import array_behind, helper
 from funcad.memo import remembers, table, weak_table
 from funcad.numpy.dispatch import TABLE, is_traced, where_am_i
 from funcad.tree.same import slots_of
@@ -334,8 +334,9 @@ def lifted(f: types.FunctionType) -> Callable[..., Any]:
 
 def current(f: types.FunctionType) -> Callable[..., Any]:
     """`lifted(f)`, after a look at what its module has now; or what stands in for it."""
-    if f.__qualname__ in HELPERS:
-        return stand_in(f)  # type: ignore[no-any-return]
+    found = helper(f)
+    if found is not None:
+        return found  # type: ignore[no-any-return]
     run = lifted(f)
     _lifted[f].names.renew()
     return run
@@ -564,7 +565,7 @@ def _member(member: Any, now: bool = True) -> Any:
         return _SAME if not isinstance(member, functions) else None
     if isinstance(member, types.FunctionType):
         has_door = tracing.own_code(member) is not member.__code__ and not tracing.by_own_code(member)
-        return member if has_door else lifted(member)  # where there is one, somebody answers
+        return member if has_door else helper(member) or lifted(member)  # where there is one, somebody answers
     if isinstance(member, (classmethod, staticmethod)):
         return type(member)(stand_in(member.__func__))
     if isinstance(member, functools.cached_property):
@@ -748,8 +749,8 @@ def stand_in(x: Any) -> Any:
     name = getattr(x, "__qualname__", None)
     if name == "array_namespace":
         return _namespace_of_arrays
-    if name in HELPERS and str(x.__module__).startswith(HELPERS[name][0]):
-        return HELPERS[name][1]
+    if helper(x) is not None:
+        return helper(x)
     if isinstance(x, functools.partial):
         return functools.partial(stand_in(x.func), *x.args, **x.keywords)
     if isinstance(x, types.BuiltinFunctionType) and library_of(x) in ("math", "cmath"):

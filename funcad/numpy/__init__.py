@@ -49,12 +49,13 @@ if _TYPE_CHECKING:
         rint, sign, signbit, sin, sinh, sqrt, square, subtract, tan, tanh, trunc,
     )  # fmt: skip
     from funcad.numpy.linear import (
-        cross, dot, einsum, einsum_path, inner, kron, matmul, matvec, outer, tensordot, vdot, vecdot, vecmat,
+        cross, dot, einsum, einsum_path, inner, kron, matmul, matrix_transpose, matvec, outer, permute_dims,
+        tensordot, transpose, vdot, vecdot, vecmat,
     )  # fmt: skip
     from funcad.numpy.shaping import (
         atleast_1d, atleast_2d, atleast_3d, broadcast_arrays, broadcast_to, diag, diagflat, diagonal,
-        expand_dims, fill_diagonal, flip, fliplr, flipud, matrix_transpose, moveaxis, permute_dims, ravel,
-        reshape, rollaxis, rot90, squeeze, swapaxes, trace, transpose, tril, triu,
+        expand_dims, fill_diagonal, flip, fliplr, flipud, moveaxis, ravel,
+        reshape, rollaxis, rot90, squeeze, swapaxes, trace, tril, triu,
     )  # fmt: skip
 # isort: on
 

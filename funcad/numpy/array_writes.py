@@ -15,6 +15,7 @@ import numpy as np
 
 from funcad.configuration import OnDemand
 from funcad.host.real_types import is_a, of_reshape
+from funcad.host.where import written_for_others
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.numpy.dispatch import implements
@@ -61,7 +62,9 @@ def fill(x: Any, value: Any) -> None:
     assign(x, fitted(x, value))
 
 
-def sort(x: Any, axis: int = -1, kind: Any = None, order: Any = None, **options: Any) -> None:
+def sort(x: Any, axis: int = -1, kind: Any = None, order: Any = None, **options: Any) -> Any:
+    if written_for_others():  # where arrays do not change, and sorting gives another one
+        return np.sort(x, axis, kind, order, **options)
     x = destination(x, "x.sort")
     assign(x, np.sort(snapshot(x), axis, kind, order, **options))
 

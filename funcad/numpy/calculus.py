@@ -12,12 +12,11 @@ from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import indexing
 from funcad.numpy.dispatch import implements
-from funcad.numpy.shaping import piece
 from funcad.primitives.conversion import conj, convert, stop_gradient
 from funcad.primitives.shape import pad_p, reshape, rev
 
 from funcad.numpy.promote import (  # isort: skip
-    apart, array_of, as_array, axis_of, beside, move, numbers, promote_dtype, ravelled, result_dtype, strong,
+    apart, array_of, as_array, axis_of, beside, move, numbers, piece, promote_dtype, ravelled, result_dtype, strong,
 )
 
 _NO = np._NoValue

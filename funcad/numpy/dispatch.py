@@ -21,7 +21,7 @@ import numpy as np
 from funcad.configuration import REST, Function, NamedTuple, OnDemand, named_as
 from funcad.host.conversions import is_masked, their_say
 from funcad.host.devices import device_in_use, namespace_of, restore_warnings, suppress_warnings
-from funcad.host.real_types import contiguous, memory_axes, of_copy
+from funcad.host.real_types import contiguous, memory_axes, of_copy, ufunc_behind
 from funcad.host.where import tracing, user_source
 from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.tracer import Tracer, concrete_value
@@ -34,7 +34,6 @@ from funcad.unjitted.following import with_value
 from funcad.unjitted.remembered import remembered
 
 masked = OnDemand("funcad.numpy.masked")
-special_rules = OnDemand("funcad.primitives.special_rules")
 strides = OnDemand("funcad.unjitted.strides")
 
 # -- what derivatives are where a function has none, or an infinite one: ties, kinks, ends of domains
@@ -281,14 +280,12 @@ def implements(
             implementation = lifted(implementation)
         if by_kind:
             implementation = remembered(implementation, numbers)
+        originals = list(map(_lookup, names))
+        original = originals[0]
         if alias != "copy":
-            implementation = viewing(_lookup(names[0]), implementation, alias)
+            implementation = viewing(original, implementation, alias)
         implementation = aliased(alias)(implementation)
-        for name in names:
-            original = _lookup(name)
-            if original is not None:
-                TABLE[original] = implementation
-        original = _lookup(names[0])
+        TABLE.update([(known, implementation) for known in originals if known is not None])
         path = names[0].split(".")
         public = public_function(implementation, names[0], plain or original, lambda xp: find(xp, path), always)
         public.__doc__ = documented(f"numpy.{names[0]}", implementation.__doc__, alias)
@@ -491,7 +488,10 @@ def _written_down(primitive: Any, operation: Any, x: Any, y: Any = None) -> Any:
     if operation is np.matmul:
         return trace.tape.product(x, y)
     out = trace.tape.binary(primitive, operation, x, y)
-    return out if out is None else strong(out)
+    return out if out is None or type(out.primal) in _STRONG else strong(out)
+
+
+_STRONG = frozenset([np.ndarray, np.float64, np.float32])  # whose values are
 
 
 def _of_number(x: Any) -> bool:
@@ -525,7 +525,7 @@ def checked_options(ufunc: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -
 def _special(ufunc: Any) -> Callable[..., Any]:
     """scipy.special's ufuncs, found by name among those of `funcad.scipy.special`, which is loaded at the first."""
     name = ufunc.__name__
-    if special_rules.ufunc_behind(getattr(sys.modules.get("scipy.special"), name, None)) is ufunc:
+    if ufunc_behind(getattr(sys.modules.get("scipy.special"), name, None)) is ufunc:
         found = getattr(Tracer.namespace.scipy.special, name, None)
         if found is not None:
             return getattr(found, "__wrapped__", found)  # the part of it for traced values
@@ -664,7 +664,8 @@ LATER_NAMES = {  # name -> the module of funcad.numpy that is loaded when it is 
             insert pad repeat resize roll split stack tile unstack vsplit vstack
         """,
         "linear": """
-            cross dot einsum einsum_path inner kron matmul matvec outer tensordot vdot vecdot vecmat
+            cross dot einsum einsum_path inner kron matmul matrix_transpose matvec outer permute_dims
+            tensordot transpose vdot vecdot vecmat
         """,
         "mapping": """
             apply_along_axis apply_over_axes c_ diag_indices_from r_ ravel_multi_index tril_indices_from
@@ -682,8 +683,8 @@ LATER_NAMES = {  # name -> the module of funcad.numpy that is loaded when it is 
         """,
         "shaping": """
             atleast_1d atleast_2d atleast_3d broadcast_arrays broadcast_to diag diagflat diagonal
-            expand_dims fill_diagonal flip fliplr flipud matrix_transpose moveaxis permute_dims ravel
-            reshape rollaxis rot90 squeeze swapaxes trace transpose tril triu
+            expand_dims fill_diagonal flip fliplr flipud moveaxis ravel
+            reshape rollaxis rot90 squeeze swapaxes trace tril triu
         """,
         "ufuncs": """
             absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_or

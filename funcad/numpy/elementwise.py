@@ -11,6 +11,7 @@ from funcad.configuration import OnDemand
 from funcad.errors import TracerBoolConversionError
 from funcad.host.conversions import given
 from funcad.host.real_types import FLOAT32, NARROW, finfo, is_a, is_narrow
+from funcad.host.where import written_for_others
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import reductions
@@ -21,17 +22,12 @@ from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.shape import broadcast_to
 from funcad.unjitted.remembered import remembered
 
-from funcad.numpy.ufuncs import (  # isort: skip
-    arctan2, equal, floor_divide, isinf, isnan, logical_and, logical_not, logical_or, maximum, minimum, not_equal, rad2deg,
-    remainder, rint, signbit, trunc,
-)
-
 from funcad.numpy.promote import (  # isort: skip
     apart, array_of, arrays, as_array, as_array_of_rank_0, broadcast, fresh, library, numbers, promote,
     promote_dtype, promote_for, result_dtype, same_aval, strong,
 )
 
-strides = OnDemand("funcad.unjitted.strides")
+strides, ufuncs = OnDemand("funcad.unjitted.strides"), OnDemand("funcad.numpy.ufuncs")
 
 # -- not ufuncs
 
@@ -66,16 +62,16 @@ def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: 
     """`numpy.clip`; the bounds are differentiable; where x equals one, each gets half the derivative (as `maximum`)."""
     low, high = a_min if min is None else min, a_max if max is None else max
     a = array_of(a)
-    if NARROW and is_narrow(aval_of(a).dtype):  # NumPy has no loop for these
+    if NARROW and is_narrow(aval_of(a).dtype) and not written_for_others():  # NumPy has no loop for these
         a = conversion.convert(a, FLOAT32)
     if aval_of(a).dtype.kind in "iu":  # Python integers beyond what the dtype holds bound nothing
         limits = np.iinfo(aval_of(a).dtype)
         low = None if type(low) is int and low < limits.min else low
         high = None if type(high) is int and high > limits.max else high
     if low is not None:
-        a = maximum(a, low)
+        a = ufuncs.maximum(a, low)
     if high is not None:
-        a = minimum(a, high)
+        a = ufuncs.minimum(a, high)
     return a
 
 
@@ -85,19 +81,19 @@ def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
     aval = aval_of(a)
     if aval.dtype.kind == "b":
         np.round(np.ones(1, bool), decimals)  # which raises, unless there are no decimals
-        return rint(a)
+        return ufuncs.rint(a)
     if aval.dtype.kind in "iu":
         if decimals < 0:
             scale = 10**-decimals
             return conversion.convert(arithmetic.mul(arithmetic.rint(arithmetic.div(a, scale)), float(scale)), aval.dtype)
         return fresh(strong(a))
     if decimals == 0:
-        return rint(a)
+        return ufuncs.rint(a)
     if aval.dtype.kind == "c":
         return conversion.make_complex(round_(conversion.real(a), decimals), round_(conversion.imag(a), decimals))
     scale = 10.0 ** abs(decimals)
     up, down = (arithmetic.mul, arithmetic.div) if decimals > 0 else (arithmetic.div, arithmetic.mul)
-    result = down(rint(up(a, scale)), scale)
+    result = down(ufuncs.rint(up(a, scale)), scale)
     own = concrete_value(a)
     if type(result) is np.ndarray and type(own) is np.ndarray and own.ndim > 1:  # as NumPy lays it out
         result = np.asarray(result, order="F" if own.flags.fnc else "C")
@@ -106,7 +102,7 @@ def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
 
 @implements("fix")
 def fix(x: Any, out: Any = None) -> Any:
-    return trunc(x)
+    return ufuncs.trunc(x)
 
 
 @implements("real", alias="same")
@@ -125,8 +121,8 @@ def imag(val: Any) -> Any:
 @implements("angle")
 def angle(z: Any, deg: bool = False) -> Any:
     z = as_array(z)
-    result = arctan2(imag(z), real(z))
-    return strides.doubt(rad2deg(result) if deg else result)
+    result = ufuncs.arctan2(imag(z), real(z))
+    return strides.doubt(ufuncs.rad2deg(result) if deg else result)
 
 
 @implements("nan_to_num", alias="same")
@@ -157,7 +153,7 @@ def _replace(mask: Any, value: Any, x: Any) -> Any:
 
 @implements("divmod")
 def divmod_(x1: Any, x2: Any, /, **options: Any) -> tuple:
-    return floor_divide(x1, x2, **options), remainder(x1, x2, **options)
+    return ufuncs.floor_divide(x1, x2, **options), ufuncs.remainder(x1, x2, **options)
 
 
 @implements("modf")
@@ -185,12 +181,12 @@ def ldexp(x1: Any, x2: Any, /, **options: Any) -> Any:
 
 @implements("isposinf")
 def isposinf(x: Any, out: Any = None) -> Any:
-    return comparison.logical_and(isinf(x), logical_not(signbit(x)))
+    return comparison.logical_and(ufuncs.isinf(x), ufuncs.logical_not(ufuncs.signbit(x)))
 
 
 @implements("isneginf")
 def isneginf(x: Any, out: Any = None) -> Any:
-    return comparison.logical_and(isinf(x), signbit(x))
+    return comparison.logical_and(ufuncs.isinf(x), ufuncs.signbit(x))
 
 
 def _constant(x: Any, value: bool) -> Any:
@@ -202,13 +198,13 @@ def isreal(x: Any) -> Any:
     x = array_of(x)
     if aval_of(x).dtype.kind != "c":
         return _constant(x, True)
-    return equal(conversion.imag(x), 0.0)
+    return ufuncs.equal(conversion.imag(x), 0.0)
 
 
 @implements("iscomplex")
 def iscomplex(x: Any) -> Any:
     x = array_of(x)
-    return not_equal(conversion.imag(x), 0.0) if aval_of(x).dtype.kind == "c" else _constant(x, False)
+    return ufuncs.not_equal(conversion.imag(x), 0.0) if aval_of(x).dtype.kind == "c" else _constant(x, False)
 
 
 @implements("isclose")
@@ -242,9 +238,9 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     a1, a2 = array_of(a1), array_of(a2)
     if shape_of(a1) != shape_of(a2):
         return False
-    same = equal(a1, a2)
+    same = ufuncs.equal(a1, a2)
     if equal_nan:
-        same = logical_or(same, logical_and(isnan(a1), isnan(a2)))
+        same = ufuncs.logical_or(same, ufuncs.logical_and(ufuncs.isnan(a1), ufuncs.isnan(a2)))
     return _python_bool(reductions.all_(same))
 
 
@@ -256,7 +252,7 @@ def array_equiv(a1: Any, a2: Any) -> Any:
         np.broadcast_shapes(shape_of(a1), shape_of(a2))
     except ValueError:
         return False
-    return _python_bool(reductions.all_(equal(a1, a2)))
+    return _python_bool(reductions.all_(ufuncs.equal(a1, a2)))
 
 
 # -- choosing

@@ -13,17 +13,18 @@ from typing import Any
 
 import numpy as np
 
-from funcad.configuration import public_names
+from funcad.configuration import OnDemand, public_names
 from funcad.host.real_types import FLOAT32, is_narrow
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
-from funcad.numpy.creation import astype
 from funcad.numpy.dispatch import implements
 from funcad.numpy.promote import array_of, axes_of, fresh, library
 from funcad.primitives.conversion import complex_dtype, conj, convert
 from funcad.primitives.fourier import SWAPPED
 from funcad.primitives.fourier import fft as _transform
 from funcad.primitives.shape import pad_p, slice_p
+
+creation = OnDemand("funcad.numpy.creation")
 
 __all__ = [
     "fft",
@@ -232,7 +233,7 @@ def _frequencies(name: str, n: int, d: Any, device: Any, dtype: Any) -> Any:
     traced = type(d) is Tracer
     frequencies = getattr(library(device, None if device is not None else 1.0 if traced else d).fft, name)
     result = frequencies(n) / d if traced else frequencies(n, d)
-    return result if dtype is None else astype(result, dtype)
+    return result if dtype is None else creation.astype(result, dtype)
 
 
 @implements("fft.fftfreq", always=True)

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.api.value_reads import asked
 from funcad.errors import TracerBoolConversionError
 from funcad.host.devices import is_device
 from funcad.host.locks import is_constant
@@ -285,8 +286,9 @@ def _traced_entry(e: Tracer, shape: tuple, index: Any) -> Any:
         if not aval.shape:  # it adds an axis, of one element or of none
             return _Truth(bool(e))
         value = concrete_value(e)
-        if type(value) is not Tracer:
-            return _canonical(value, shape, index)
+        found = asked(value, "indices")
+        if type(found) is not Tracer:
+            return _canonical(found, shape, index)
         raise unknown_count(value)
     if aval.dtype.kind not in "iu":
         refuse(shape, index, "arrays used as indices must be of integer (or boolean) type")

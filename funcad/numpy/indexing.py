@@ -28,9 +28,10 @@ from funcad.primitives.conversion import convert
 from funcad.primitives.placement import capture_as_inputs, on_device_of
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
 from funcad.primitives.transcendental import pow
+from funcad.unjitted.element_rows import element
 from funcad.unjitted.remembered import remembered
 from funcad.writes.boxes import ViewStep, check_write, is_array, linked, rebind, refresh, write
-from funcad.writes.plain import PLAIN, lent, started, write_plain
+from funcad.writes.plain import PLAIN, lent, started, write_plain, written_number
 
 index_plan, selected = OnDemand("funcad.numpy.index_plan"), OnDemand("funcad.numpy.selected")
 held_arrays = OnDemand("funcad.writes.held")
@@ -74,6 +75,8 @@ def canonical_basic(shape: tuple, index: Any) -> tuple | None:
         i, j = index
         if type(i) is int is type(j) and 0 <= i < shape[0] and 0 <= j < shape[1]:
             return index
+        if type(i) is np.int64 is type(j) and 0 <= i < shape[0] and 0 <= j < shape[1]:
+            return int(i), int(j)
     basic: list[Any] = []
     axis, gap = 0, False
     for e in index:
@@ -259,6 +262,8 @@ def stored_by(view: Tracer, value: Any) -> bool:
 def setitem(x: Any, index: Any, value: Any) -> None:
     """`x[index] = value`: NumPy's, for every index that NumPy takes."""
     held = x.owner.holds
+    if x.owner is PLAIN and type(value) in _NUMBERS and written_number(x, index, value):
+        return
     if not held and not is_array(x):
         kind = type(x.primal).__name__ if x.primal is not None else "numpy.float64"
         raise TypeError(f"'{kind}' object does not support item assignment")
@@ -297,6 +302,10 @@ def store(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> None
                 if box is not None:
                     refresh(x, view, basic)
                 return
+        elif held_arrays.write_at_places(x, index, value):
+            if box is not None:
+                refresh(x, view)
+            return
     start = snapshot(x)
     basic = canonical_basic(x.shape, index) if type(value) is Tracer and type(index) is tuple else None
     aval = None if basic is None else aval_of(value)
@@ -341,7 +350,9 @@ def getitem(x: Any, index: Any) -> Any:
                 return number
         held = trace.holds
         tape = trace.trace.tape if held else trace.tape
-        if tape is not None and type(p) is np.ndarray and (held or type(index) not in _INTEGERS):
+        if tape is not None and not held and type(p) is np.ndarray and (out := element(tape, x, index)) is not None:
+            return out
+        if tape is not None and type(p) is np.ndarray:
             basic = canonical_basic(p.shape, index)
             out = None if basic is None else tape.part(x, index, basic, held)
             if out is not None:
@@ -411,6 +422,7 @@ _gathered = remembered(lambda x, unique, *indices: gather(x, *indices, unique=un
 
 
 _INTEGERS = frozenset([int, np.int64])
+_NUMBERS = frozenset([float, int, np.float64])
 _ARRAYS = frozenset([np.ndarray, list])  # what they select is no view
 
 

@@ -8,14 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from funcad.configuration import mirrors, named_after
+from funcad.configuration import OnDemand, mirrors, named_after
 from funcad.errors import TracerIntegerConversionError
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, has_value
 from funcad.numpy import indexing
 from funcad.numpy.dispatch import anew, implements, laid_out, refuse, where_am_i
-from funcad.numpy.index_plan import can_count
-from funcad.numpy.shaping import atleast_1d, atleast_2d, atleast_3d, piece
 from funcad.primitives.basic_indexing import stack_p
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of, put
@@ -24,8 +22,10 @@ from funcad.primitives.shape import concatenate as _concatenate
 from funcad.primitives.shape import roll as _roll
 
 from funcad.numpy.promote import (  # isort: skip
-    apart, array_of, arrays, axis_of, beside, expand, move, promote_dtype, ravelled, result_dtype, shape_argument,
+    apart, array_of, arrays, axis_of, beside, expand, move, piece, promote_dtype, ravelled, result_dtype, shape_argument,
 )
+
+index_plan, shaping = OnDemand("funcad.numpy.index_plan"), OnDemand("funcad.numpy.shaping")
 
 
 def _in_one_dtype(arrays: Sequence[Any], dtype: Any) -> list[Any]:
@@ -104,18 +104,18 @@ def _each(function: Any, arrays: Any, name: str) -> list[Any]:
 
 @implements("vstack", by_kind=True)
 def vstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    return concatenate(_each(atleast_2d, tup, "vstack"), 0, dtype=dtype, casting=casting)
+    return concatenate(_each(shaping.atleast_2d, tup, "vstack"), 0, dtype=dtype, casting=casting)
 
 
 @implements("hstack", by_kind=True)
 def hstack(tup: Any, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    xs = _each(atleast_1d, tup, "hstack")
+    xs = _each(shaping.atleast_1d, tup, "hstack")
     return concatenate(xs, 0 if len(shape_of(xs[0])) == 1 else 1, dtype=dtype, casting=casting)
 
 
 @implements("dstack", by_kind=True)
 def dstack(tup: Any) -> Any:
-    return concatenate(_each(atleast_3d, tup, "dstack"), 2)
+    return concatenate(_each(shaping.atleast_3d, tup, "dstack"), 2)
 
 
 @implements("column_stack", by_kind=True)
@@ -262,7 +262,7 @@ def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
         x, axis = ravelled(x), 0
     shape = shape_of(x)
     axis = axis_of(axis, len(shape))
-    if can_count(repeats):
+    if index_plan.can_count(repeats):
         total = operator.index(np.sum(np.broadcast_to(repeats, (shape[axis],)) if shape_of(repeats) in ((), (1,)) else repeats))
         return repeat(x, repeats, axis, total_repeat_length=total)
     if type(repeats) is Tracer and not has_value(repeats):

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -26,14 +27,12 @@ from funcad.host.real_types import is_a, is_narrow
 from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.trace import abstract_trace_of, trace_function
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.memo import remembers
 from funcad.numpy import linear
 from funcad.numpy.dispatch import implements
 from funcad.numpy.linear import linalg_outer as outer
-from funcad.numpy.linear import multi_dot as multi_dot
+from funcad.numpy.linear import matrix_transpose, multi_dot
 from funcad.numpy.promote import array_of, convert_in, expand, permute
-from funcad.numpy.shaping import linalg_diagonal as diagonal
-from funcad.numpy.shaping import linalg_trace as trace
-from funcad.numpy.shaping import matrix_transpose
 from funcad.primitives.arithmetic import abs_, div, mul
 from funcad.primitives.arithmetic import square as squared
 from funcad.primitives.comparison import and_, ge, gt, isnan, ne, not_, select
@@ -47,7 +46,7 @@ from funcad.unjitted.following import follow
 
 eigen, factorizations = OnDemand("funcad.primitives.eigen"), OnDemand("funcad.primitives.factorizations")
 linear_systems, norms = OnDemand("funcad.primitives.linear_systems"), OnDemand("funcad.primitives.norms")
-matrix_functions = OnDemand("funcad.primitives.matrix_functions")
+matrix_functions, shaping = OnDemand("funcad.primitives.matrix_functions"), OnDemand("funcad.numpy.shaping")
 
 __all__ = [
     "LinAlgError",
@@ -287,11 +286,25 @@ def cond(x: Any, p: Any = None) -> Any:
 
 __dir__ = public_names(globals())
 
-_ONE = np.ones((1, 1))
-_SLOGDET, _EIG, _EIGH = [type(f(_ONE)) for f in (np.linalg.slogdet, np.linalg.eig, np.linalg.eigh)]
-_SVD, _QR = type(np.linalg.svd(_ONE)), type(np.linalg.qr(_ONE))
+
+@remembers()
+def _result(name: str) -> Any:
+    """The class of the named results of a function of NumPy's."""
+    return type(getattr(np.linalg, name)(np.ones((1, 1))))
+
+
 _INT32 = np.dtype(np.int32)
 _NO = np._NoValue
+
+
+@implements("linalg.diagonal", alias="view", by_kind=True)
+def diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    return shaping.diagonal_of(array_of(x), offset, -2, -1)
+
+
+@implements("linalg.trace", by_kind=True)
+def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    return shaping.trace(x, offset, -2, -1, dtype)
 
 
 @implements("linalg.solve", lift=True, by_kind=True)
@@ -311,14 +324,22 @@ def solve(a: Any, b: Any) -> Any:
     return reshape(x, shape=shape_of(x)[:-1]) if vector else x
 
 
+_LARGE, _MANY = 32, 64
+
+
+def _by_size(a: Any, b: Any) -> Any:
+    *batch, n, _ = shape_of(a)
+    return (linear_systems if n < _LARGE or prod(batch) > _MANY else factorizations).solve(a, b)
+
+
 def _solve(a: Any, b: Any) -> Any:
     shape = shape_of(b)
     lead = len(shape) - 2
     if len(shape_of(a)) > 2 or not lead:
-        return factorizations.solve(*same_stack(a, b))
+        return _by_size(*same_stack(a, b))
     columns = permute(b, (lead, *range(lead), lead + 1))  # one matrix for all: their right hand sides are its columns
     moved = shape_of(columns)
-    flat = factorizations.solve(a, reshape(columns, shape=(moved[0], aval_of(columns).size // max(moved[0], 1))))
+    flat = _by_size(a, reshape(columns, shape=(moved[0], aval_of(columns).size // max(moved[0], 1))))
     return permute(reshape(flat, shape=moved), (*range(1, lead + 1), 0, lead + 1))
 
 
@@ -346,8 +367,8 @@ def slogdet(a: Any) -> Any:
 
         found = tape.unary(linear_systems.log_abs_det_p, size, a)
         if found is not None:
-            return _SLOGDET(sign, found)
-    return _SLOGDET(*linear_systems.slogdet(square(a)))
+            return _result("slogdet")(sign, found)
+    return _result("slogdet")(*linear_systems.slogdet(square(a)))
 
 
 @implements("linalg.cholesky", by_kind=True)
@@ -367,7 +388,7 @@ def qr(a: Any, mode: str = "reduced") -> Any:
         h, tau = factorizations.qr_raw(a)
         return h, tau
     q, r = factorizations.qr(a, full=mode == "complete")
-    return r if mode == "r" else _QR(q, r)
+    return r if mode == "r" else _result("qr")(q, r)
 
 
 def _lower(uplo: str) -> bool:
@@ -381,7 +402,7 @@ def _lower(uplo: str) -> bool:
 def eigh(a: Any, UPLO: str = "L") -> Any:
     """`numpy.linalg.eigh`; gradients are Hermitian. Vectors of equal eigenvalues have the derivative NaN: see `funm_sym`."""
     lower = _lower(UPLO)
-    return _EIGH(*eigen.eigh(square(a), lower=lower))
+    return _result("eigh")(*eigen.eigh(square(a), lower=lower))
 
 
 @implements("linalg.eigvalsh")
@@ -408,7 +429,7 @@ def eig(a: Any) -> Any:
     """`numpy.linalg.eig`; complex under jit and vmap. The vectors' derivatives keep norm 1 and a real largest component."""
     a = square(a)
     found = eigen.eig(a)
-    return _EIG(*(found if dtype_of(a).kind == "c" else _real_if_known(*found)))
+    return _result("eig")(*(found if dtype_of(a).kind == "c" else _real_if_known(*found)))
 
 
 @implements("linalg.eigvals")
@@ -427,7 +448,7 @@ def svd(a: Any, full_matrices: bool = True, compute_uv: bool = True, hermitian: 
         return _hermitian_svd(square(a), compute_uv)
     a = stack_of_matrices(a)
     if compute_uv:
-        return _SVD(*eigen.svd(a, full_matrices=bool(full_matrices)))
+        return _result("svd")(*eigen.svd(a, full_matrices=bool(full_matrices)))
     return eigen.svdvals(a)
 
 
@@ -438,7 +459,7 @@ def _hermitian_svd(a: Any, compute_uv: bool) -> Any:
     order = np.argsort(stop_gradient(np.abs(w)))[..., ::-1]
     w, v = np.take_along_axis(w, order, -1), np.take_along_axis(v, order[..., None, :], -1)
     sign = stop_gradient(select(ge(w, 0.0), 1.0, full(aval_of(w), -1)))
-    return _SVD(v, np.abs(w), linear_systems.mH(v * sign[..., None, :]))
+    return _result("svd")(v, np.abs(w), linear_systems.mH(v * sign[..., None, :]))
 
 
 @implements("linalg.svdvals")

@@ -1,4 +1,4 @@
-"""Products of arrays: dot, matmul, einsum, tensordot, outer, kron, cross and their relatives."""
+"""Products of arrays: dot, matmul, einsum, tensordot, outer, kron, cross and their relatives; and transposing."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from numpy.lib.array_utils import normalize_axis_tuple
 
 from funcad.host.real_types import FLOAT32, NARROW, is_a, is_narrow
 from funcad.ir.aval import aval_of, shape_of
@@ -18,8 +19,33 @@ from funcad.primitives.conversion import conj, convert
 from funcad.primitives.shape import broadcast_to, concatenate, reshape
 
 from funcad.numpy.promote import (  # isort: skip
-    array_of, arrays, axis_of, expand, move, numbers, promote, promote_dtype, ravelled, result_dtype, same_aval,
+    array_of, arrays, axis_of, expand, move, numbers, permute, promote, promote_dtype, ravelled, result_dtype, same_aval,
+    shape_argument,
 )
+
+
+@implements("transpose", "permute_dims", alias="view", by_kind=True)
+def transpose(a: Any, axes: Any = None) -> Any:
+    x = array_of(a)
+    ndim = len(shape_of(x))
+    if axes is None:
+        return permute(x, range(ndim)[::-1])
+    axes = shape_argument(axes)
+    if len(axes) != ndim:
+        raise ValueError("axes don't match array")
+    return permute(x, normalize_axis_tuple(axes, ndim))
+
+
+permute_dims = transpose
+
+
+@implements("matrix_transpose", "linalg.matrix_transpose", alias="view", by_kind=True)
+def matrix_transpose(x: Any, /) -> Any:
+    x = array_of(x)
+    if len(shape_of(x)) < 2:
+        raise ValueError(f"Input array must be at least 2-dimensional, but it is {len(shape_of(x))}")
+    *lead, i, j = range(len(shape_of(x)))
+    return permute(x, (*lead, j, i))
 
 
 def _same_dtype(*arrays: Any, dtype: Any = None) -> list[Any]:

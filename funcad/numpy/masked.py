@@ -174,6 +174,8 @@ class MaskedValues:
     def average(self, axis: Any = None, weights: Any = None) -> Any:
         if weights is None:
             return self.mean(axis)
+        if np.ndim(weights) != self.ndim and type(axis) is int:  # one for each place along the axis
+            weights = np.expand_dims(weights, [i for i in range(self.ndim) if i != axis % self.ndim])
         return (self * weights).sum(axis) / MaskedValues(
             np.broadcast_to(weights, self.shape), self.mask
         ).sum(axis)

@@ -76,7 +76,7 @@ def _reshape(x: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:
 def _transpose(x: Any, *axes: Any) -> Any:
     if len(axes) == 1 and (axes[0] is None or not hasattr(axes[0], "__index__")):
         axes = axes[0]
-    return shaping.transpose(x, axes or None)
+    return linear.transpose(x, axes or None)
 
 
 @apart
@@ -290,8 +290,8 @@ def _layout(x: Any, name: str) -> np.ndarray:
 ATTRIBUTES: dict[str, Callable[[Any], Any]] = {
     "flags": _MemoryFlags,
     "strides": lambda x: _layout(x, "strides").strides,
-    "T": aliased("view")(lambda x: shaping.transpose.__wrapped__(x)),
-    "mT": aliased("view")(lambda x: shaping.matrix_transpose.__wrapped__(x)),
+    "T": aliased("view")(lambda x: linear.transpose.__wrapped__(x)),
+    "mT": aliased("view")(lambda x: linear.matrix_transpose.__wrapped__(x)),
     "itemsize": lambda x: x.dtype.itemsize,
     "nbytes": lambda x: x.size * x.dtype.itemsize,
     "at": indexing.at,

@@ -16,8 +16,7 @@ from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.calculus import convolve
 from funcad.numpy.dispatch import implements
 from funcad.numpy.linalg import eigvals, inv, known_array, lstsq
-from funcad.numpy.promote import apart, array_of
-from funcad.numpy.shaping import piece
+from funcad.numpy.promote import apart, array_of, piece
 from funcad.primitives.conversion import complex_dtype, convert, real
 from funcad.primitives.shape import concatenate, reshape
 

@@ -20,10 +20,10 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from funcad.configuration import Function, named_as
-from funcad.host.conversions import is_masked, own_meaning, their_say
+from funcad.host.conversions import KNOWN, is_masked, own_meaning, their_say
 from funcad.host.devices import NAMESPACES, device_in_use, is_device, namespace_of
-from funcad.host.real_types import KINDS, NARROW, dtype_kind, is_a, is_narrow, native_dtype
-from funcad.host.where import state, tracing, user_source
+from funcad.host.real_types import HALVES, KINDS, NARROW, dtype_kind, is_a, is_narrow, native_dtype
+from funcad.host.where import state, tracing, user_source, written_for_others
 from funcad.ir.aval import SCALAR_AVALS, aval_of, shape_of
 from funcad.ir.trace import abstract_trace_of, bind
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
@@ -32,7 +32,7 @@ from funcad.primitives.arithmetic import neg
 from funcad.primitives.comparison import or_
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.placement import cupy_module, device_put_p, on_device_of
-from funcad.primitives.shape import broadcast_in_dim, reshape, shape_of_two, transpose
+from funcad.primitives.shape import broadcast_in_dim, reshape, shape_of_two, slice_p, transpose
 from funcad.unjitted.following import with_value
 from funcad.unjitted.linearizing import FOLLOWING
 from funcad.writes.boxes import Box, is_array
@@ -87,7 +87,9 @@ def overrides(kind: type, method: str) -> bool:
     nor pandas' objects, which count for their values.
     """
     own = getattr(np.ndarray, method)
-    return getattr(kind, method, own) is not own and kind is not Tracer and not is_device(kind) and not is_labelled(kind)
+    if getattr(kind, method, own) is own or kind is Tracer or kind.__module__ in KNOWN:
+        return False
+    return not is_device(kind) and not is_labelled(kind)
 
 
 def is_operand(x: Any) -> bool:
@@ -165,10 +167,14 @@ def result_dtype(args: Sequence[Any], of_ufuncs: bool = True) -> tuple[np.dtype,
             strong.append(aval.dtype)
     if not strong:
         return np.result_type(*[SCALAR_AVALS[k].dtype for k in weak]), True
-    if of_ufuncs and NARROW and any(map(is_narrow, strong)):
+    narrow = NARROW and any(map(is_narrow, strong))
+    if narrow and complex not in weak and written_for_others():  # JAX's narrow floats stay so beside Python's numbers
+        return functools.reduce(lambda a, b: np.multiply.resolve_dtypes((a, b, None))[0], strong), False
+    if of_ufuncs and narrow:
         given = [*strong, *[k if k is not bool else np.dtype(k) for k in weak]]
         return functools.reduce(lambda a, b: np.multiply.resolve_dtypes((a, b, None))[0], given), False
-    return np.result_type(*strong, *[k() for k in weak]), False
+    found = np.result_type(*strong, *[k() for k in weak])
+    return HALVES.get(found, found) if HALVES and written_for_others() else found, False
 
 
 def promote_dtype(args: Sequence[Any], dtype: np.dtype, weak: bool | None = False) -> list[Any]:
@@ -293,6 +299,11 @@ def loop_dtype(ufunc: np.ufunc, args: Sequence[Any]) -> np.dtype:
     """The dtype to which the ufunc converts its operands; TypeError, as NumPy's, if it takes none such."""
     keys: list[Any] = []
     strong = False
+    if NARROW and any([is_narrow(aval_of(a).dtype) for a in args]) and written_for_others():
+        weak = [type(a) in _PYTHON or aval_of(a).weak for a in args]
+        if not any([w and aval_of(a).dtype.kind == "c" for a, w in zip(args, weak)]):
+            strong_one = args[weak.index(False)]
+            args = [strong_one if w else a for a, w in zip(args, weak)]  # beside which Python's numbers change nothing
     for a in args:
         kind = type(a)
         if kind in _PYTHON:
@@ -311,7 +322,7 @@ def loop_dtype(ufunc: np.ufunc, args: Sequence[Any]) -> np.dtype:
         dtypes = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout))[: ufunc.nin]
         found = dtypes[0] if all(d == dtypes[0] for d in dtypes) else np.result_type(*dtypes)
         _loops.put(key, found)
-    return found
+    return HALVES.get(found, found) if HALVES and written_for_others() else found
 
 
 def _loop_giving(ufunc: np.ufunc, operands: Sequence[Any], dtype: np.dtype) -> np.dtype:
@@ -439,6 +450,16 @@ def expand(x: Any, axes: Any) -> Any:
     for axis in sorted(axes):
         shape.insert(axis, 1)
     return reshape(x, shape=tuple(shape)) if axes else x
+
+
+def piece(x: Any, start: int, stop: int, axis: int) -> Any:
+    """x[start:stop] along one axis, 0 <= start <= stop <= n."""
+    shape = shape_of(x)
+    if start == 0 and stop == shape[axis]:
+        return x
+    low = tuple([start if i == axis else 0 for i in range(len(shape))])
+    high = tuple([stop if i == axis else n for i, n in enumerate(shape)])
+    return slice_p(x, start=low, limit=high, strides=None)
 
 
 def ravelled(x: Any) -> Any:

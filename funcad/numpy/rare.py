@@ -11,8 +11,7 @@ import numpy as np
 
 from funcad.ir.aval import aval_of, shape_of
 from funcad.numpy.dispatch import elementwise_ufunc, implements
-from funcad.numpy.promote import array_of, arrays, axis_of, move, ravelled
-from funcad.numpy.shaping import piece
+from funcad.numpy.promote import array_of, arrays, axis_of, move, piece, ravelled
 from funcad.primitives import arithmetic, special
 from funcad.primitives.conversion import convert
 from funcad.primitives.reduction import reduce_sum

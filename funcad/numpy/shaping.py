@@ -1,4 +1,4 @@
-"""Shapes and axes: reshape, transpose, broadcasting, flips, diagonals, triangles. Nothing here computes."""
+"""Shapes and axes: reshape, broadcasting, flips, diagonals, triangles. Nothing here computes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from funcad.primitives.shape import reshape as _reshape
 from funcad.writes.boxes import assign
 
 from funcad.numpy.promote import (  # isort: skip
-    array_of, as_array_of_rank_0, axes_of, axis_of, expand, move, numbers, permute, ravelled, shape_argument,
+    array_of, as_array_of_rank_0, axes_of, axis_of, expand, move, numbers, permute, piece, ravelled, shape_argument,
 )
 
 strides = OnDemand("funcad.unjitted.strides")
@@ -85,29 +85,6 @@ def flattened(a: Any, order: Any, what: str) -> Any:
     elif order == "F" or order == "A" and is_fortran(x, what):
         x = permute(x, range(len(shape_of(x)))[::-1])
     return x if len(shape_of(x)) == 1 else _reshape(x, shape=(aval_of(x).size,))
-
-
-@implements("transpose", "permute_dims", alias="view", by_kind=True)
-def transpose(a: Any, axes: Any = None) -> Any:
-    x = array_of(a)
-    ndim = len(shape_of(x))
-    if axes is None:
-        return permute(x, range(ndim)[::-1])
-    axes = shape_argument(axes)
-    if len(axes) != ndim:
-        raise ValueError("axes don't match array")
-    return permute(x, normalize_axis_tuple(axes, ndim))
-
-
-permute_dims = transpose
-
-
-@implements("matrix_transpose", "linalg.matrix_transpose", alias="view", by_kind=True)
-def matrix_transpose(x: Any, /) -> Any:
-    x = array_of(x)
-    if len(shape_of(x)) < 2:
-        raise ValueError(f"Input array must be at least 2-dimensional, but it is {len(shape_of(x))}")
-    return swapaxes(x, -1, -2)
 
 
 @implements("swapaxes", alias="view", by_kind=True)
@@ -253,16 +230,6 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     return swapaxes(flip(x, j), i, j) if k == 1 else flip(swapaxes(x, i, j), j)
 
 
-def piece(x: Any, start: int, stop: int, axis: int) -> Any:
-    """x[start:stop] along one axis, 0 <= start <= stop <= n."""
-    shape = shape_of(x)
-    if start == 0 and stop == shape[axis]:
-        return x
-    low = tuple([start if i == axis else 0 for i in range(len(shape))])
-    high = tuple([stop if i == axis else n for i, n in enumerate(shape)])
-    return slice_p(x, start=low, limit=high, strides=None)
-
-
 # -- diagonals and triangles
 
 
@@ -290,19 +257,9 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return diagonal_of(array_of(a), offset, axis1, axis2)
 
 
-@implements("linalg.diagonal", alias="view", by_kind=True)
-def linalg_diagonal(x: Any, /, *, offset: int = 0) -> Any:
-    return diagonal_of(array_of(x), offset, -2, -1)
-
-
 @implements("trace", by_kind=True)
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
     return sum_(diagonal_of(array_of(a), offset, axis1, axis2), axis=-1, dtype=dtype)
-
-
-@implements("linalg.trace", by_kind=True)
-def linalg_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    return trace(x, offset, -2, -1, dtype)
 
 
 @implements("diag", alias="view", by_kind=True)

@@ -17,11 +17,11 @@ from funcad.memo import remembers
 from funcad.numpy import indexing
 from funcad.numpy.dispatch import implements, refuse
 from funcad.numpy.elementwise import choice as _where
-from funcad.numpy.promote import array_of, axes_of, expand, permute
+from funcad.numpy.promote import array_of, axes_of, axis_of, expand, permute
 from funcad.numpy.reductions import counted, everywhere, float_of, mean, sum_, truth, variance_in_one
 from funcad.primitives import arithmetic, comparison, sorting
 from funcad.primitives.basic_indexing import take_along
-from funcad.primitives.conversion import conj, convert, real
+from funcad.primitives.conversion import conj, convert, real, stop_gradient
 from funcad.primitives.shape import broadcast_to, full, reshape
 
 _NO = np._NoValue
@@ -237,8 +237,34 @@ def _quantile_dtype(dtype: np.dtype, of_q: np.dtype, kind: str, method: str, sca
     return (np.quantile if scale == 1.0 else np.percentile)(np.zeros(2, dtype), q, method=method).dtype  # type: ignore[call-overload]
 
 
+def _by_weights(lines: Any, weights: Any, shape: tuple, axis: Any) -> tuple[Any, Any]:
+    """Lines in order, and which share of the weights is reached with each element; a weight has no derivative."""
+    w = array_of(weights)
+    if shape_of(w) != shape:
+        if len(shape_of(w)) != 1 or axis is None or np.ndim(axis):
+            raise TypeError("Axis must be specified when shapes of a and weights differ.")
+        axis = axis_of(axis, len(shape))
+        if shape_of(w)[0] != shape[axis]:
+            raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+        w = np.broadcast_to(np.expand_dims(w, [i for i in range(len(shape)) if i != axis]), shape)
+    w = stop_gradient(_lines(w, axis)[0])
+    if type(w) is not Tracer and np.any(w < 0):
+        raise ValueError("Weights must be non-negative.")
+    order = np.argsort(lines, axis=-1)
+    reached = np.cumsum(np.take_along_axis(w, order, -1), axis=-1)
+    reached = reached / reached[..., -1:]
+    return np.take_along_axis(lines, order, -1), _where(reached == 0, -1.0, reached)
+
+
 def _quantile(
-    a: Any, q: Any, axis: Any, method: Any, keepdims: Any, skip_nan: bool = False, scale: float = 1.0
+    a: Any,
+    q: Any,
+    axis: Any,
+    method: Any,
+    keepdims: Any,
+    skip_nan: bool = False,
+    scale: float = 1.0,
+    weights: Any = None,
 ) -> Any:
     x = array_of(a)
     dtype = aval_of(x).dtype
@@ -257,7 +283,12 @@ def _quantile(
             "Quantiles must be in the range [0, 1]" if scale == 1.0 else "Percentiles must be in the range [0, 100]"
         )
     lines, axes = _lines(x, axis)
-    ordered = sorting.sort(lines, len(shape_of(lines)) - 1)
+    if weights is None:
+        ordered = sorting.sort(lines, len(shape_of(lines)) - 1)
+    elif method == "inverted_cdf":
+        ordered, reached = _by_weights(lines, weights, shape_of(x), axis)
+    else:
+        raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
     n: Any = shape_of(ordered)[-1]
     if n == 0:
         if not skip_nan:
@@ -270,7 +301,11 @@ def _quantile(
         n = convert(count, float_of(dtype)) if shape_of(count) else count
 
     def one(p: Any) -> Any:
-        result = convert(_interpolated(ordered, n, p, method), own)
+        if weights is None:
+            result = convert(_interpolated(ordered, n, p, method), own)
+        else:
+            at = np.minimum(np.sum(reached < p, axis=-1, keepdims=True), n - 1)
+            result = convert(np.take_along_axis(ordered, at, -1)[..., 0], own)
         if dtype_kind(own) != "f":  # NumPy takes elements of an integer array as they are, there is no NaN
             return result
         return _where(np.equal(n, 0)[..., 0], np.nan, result) if skip_nan else _poisoned(result, ordered)
@@ -289,8 +324,7 @@ def quantile(
     keepdims: bool = False, *, weights: Any = None,
 ) -> Any:  # fmt: skip
     """`numpy.quantile`; differentiable in a and, with the continuous methods, in q."""
-    refuse("np.quantile", weights=weights)
-    return _quantile(a, q, axis, method, keepdims)
+    return _quantile(a, q, axis, method, keepdims, weights=weights)
 
 
 @implements("percentile", lift=True)
@@ -299,8 +333,7 @@ def percentile(
     keepdims: bool = False, *, weights: Any = None,
 ) -> Any:  # fmt: skip
     """`numpy.percentile`; differentiable in a and, with the continuous methods, in q."""
-    refuse("np.percentile", weights=weights)
-    return _quantile(a, q, axis, method, keepdims, scale=100.0)
+    return _quantile(a, q, axis, method, keepdims, scale=100.0, weights=weights)
 
 
 # -- leaving NaN out

@@ -265,10 +265,10 @@ def _place_of_out(implementation: Callable[..., Any]) -> int:
 
 def with_out(implementation: Callable[..., Any], name: str) -> Callable[..., Any]:
     """The implementation of a function or method of NumPy's, called directly: what is given as `out` is written."""
-    place, code = _place_of_out(implementation), _own_code(implementation)
-    named = code.co_varnames[code.co_argcount : code.co_argcount + code.co_kwonlyargcount]
-    if place == 1000 and "out" not in named and not code.co_flags & _VARKEYWORDS:
+    code = _own_code(implementation)
+    if "out" not in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] and not code.co_flags & _VARKEYWORDS:
         return implementation
+    place = _place_of_out(implementation)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if len(args) <= place and "out" not in kwargs:

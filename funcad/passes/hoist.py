@@ -14,7 +14,8 @@ For each `scan` of known length, in this order:
   * products that only ys read (`h_t @ W`) are computed after the loop, for all steps together; so are elementary
     functions of small values, if what they need of all steps takes no more memory than what they gave.
 
-Memory rule: what the loop newly reads or writes per step is at most MEMORY times what it read and wrote before.
+Memory rule: what the loop newly reads or writes per step is at most MEMORY times what it read and wrote before; or, where each
+operation is a call, CACHED bytes in all turns. There squares are sums of products, too.
 Invariants: bodies with effects are left alone; results differ by the order of sums only, as for any reduction. A loop without
 steps stays, since what is hoisted might raise. Traps: a sum over steps starts at 0.0, so an initial -0.0 to which only -0.0
 is added becomes 0.0; checkpoints stay inside, their point is to be computed again.
@@ -38,13 +39,13 @@ from funcad.passes.redundancy import cse
 from funcad.passes.rewrite import uses_of
 from funcad.passes.roll import compiles_numbers
 from funcad.passes.subprograms import kind_of
-from funcad.primitives.arithmetic import add, neg, sub
+from funcad.primitives.arithmetic import add, mul, neg, sub
 from funcad.primitives.atoms import is_elementary
 from funcad.primitives.basic_indexing import basic_index_p
 from funcad.primitives.comparison import isnan, select
 from funcad.primitives.computed_slices import dynamic_add_p
 from funcad.primitives.contraction import dot_general_p
-from funcad.primitives.loop import Loop, rolled_p
+from funcad.primitives.loop import Loop
 from funcad.primitives.reduction import reduce_sum_p
 from funcad.primitives.shape import broadcast_in_dim, reshape, transpose
 
@@ -284,6 +285,7 @@ class Accumulations:
 
 MEMORY = 4
 LITTLE = 40
+CACHED = 1 << 20  # bytes of all turns that are kept to spare calls, whatever a turn reads
 SMALL = 4096  # bytes up to which a value's operations cost more to start than to run
 
 
@@ -296,7 +298,7 @@ class OpenLoop:
 
     def __init__(self, equation: Equation):
         loop: Loop = equation.params["loop"]
-        body = cse(loop.body) if equation.primitive is rolled_p else loop.body  # turns ask for their masks anew
+        body = cse(loop.body) if loop.rolled else loop.body  # turns ask for their masks anew
         self.equation = equation
         self.loop = loop
         self.length: Any = loop.length  # a number, see `_suits`
@@ -312,7 +314,9 @@ class OpenLoop:
         self.names: dict[Var, Any] = {}  # results of the scan that are something else now
         self.chosen: dict[Var, Equation] = {}  # what masks choose in all steps, outside
         self.changed = False
+        self.calls = not compiles_numbers()  # is each operation of a turn a call?
         self.budget = MEMORY * sum([bytes_of(v.aval) for v in (*self.xs, *self.ys)])
+        self.budget = max(self.budget, CACHED // self.length) if self.calls else self.budget
 
     # -- what others ask for
 
@@ -525,7 +529,10 @@ class OpenLoop:
         for e in self.read_by_ys(without):
             varying = [a for a in e.inputs if type(a) is Var and a not in constants]
             follows = any([a in after for a in varying])
-            if varying and (follows or e.primitive is dot_general_p or not any([self.cost(a) for a in varying])):
+            product = e.primitive is dot_general_p
+            if self.calls and e.primitive is mul and e.inputs[0] is e.inputs[1]:
+                product = self.cost(e.inputs[0]) <= self.budget
+            if varying and (follows or product or not any([self.cost(a) for a in varying])):
                 found.append(e)
                 after.add(e.outputs[0])
         return found

@@ -27,7 +27,7 @@ from funcad.primitives.comparison import gt, isfinite, not_, select
 from funcad.primitives.computed_slices import dynamic_slice
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.conversion import convert
-from funcad.primitives.loop import Loop, rolled_p
+from funcad.primitives.loop import Loop, loop_p
 from funcad.primitives.reduction import reduce_all
 from funcad.primitives.shape import broadcast_in_dim, reshape
 
@@ -98,7 +98,7 @@ def masked_product(x: Any, y: Any, mask: Any) -> Any:
     start = select(broadcast_in_dim(sound, shape=(m, n), axes=()), product, 0.0)
     body = _term(x.aval, y.aval, mask.aval)
     more = _traced(lambda at, total: [gt(at, 0)], body.in_avals[3:])
-    return rolled_p(x, y, mask, turns, start, loop=Loop(body, n_consts=3, n_carry=2, cond=more))[2]
+    return loop_p(x, y, mask, turns, start, loop=Loop(body, n_consts=3, n_carry=2, cond=more))[2]
 
 
 _FIRST = (((0,), (0,)), ((), ()))

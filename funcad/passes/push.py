@@ -18,7 +18,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any, NamedTuple
 
-from funcad.ir.aval import Aval, LiteralAval
+from funcad.ir.aval import Aval, strip_literal
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.rewrite import Work, fits, rewrite, uses_of
 from funcad.primitives.arithmetic import mul, neg, sub
@@ -66,7 +66,7 @@ class _Push:
             self.equations.append(given)
             return given.outputs[0]
         aval = primitive.abstract_eval(*[a.aval for a in inputs], **params)
-        out = Var(Aval(aval.shape, aval.dtype, aval.weak) if type(aval) is LiteralAval else aval)
+        out = Var(strip_literal(aval))
         self.equations.append(Equation(primitive, tuple(inputs), params, (out,), given.source))
         return out
 

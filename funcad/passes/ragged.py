@@ -1,9 +1,9 @@
 """Padding: turns whose slices grow or shrink, as over a triangle, become turns of one shape, so that they can be rolled.
 
-Idea: a slice `x[lo:hi]` whose length differs from turn to turn is read as the whole axis, and a value that was made of it has
-that length: its elements stand where they stand in x, and what is outside lo and hi is anything. Where that would matter, in
-sums, products of matrices and writes, it is replaced by zeros or by what was there. So each equation is rewritten by itself:
-operands that agree in length, lo and hi stay padded, all others are cut or placed.
+Idea: a slice `x[lo:hi]` whose length differs from turn to turn is read as far as any turn reads the axis, and a value that was
+made of it has that length: its elements stand where they stand in x, and what is outside lo and hi is anything. Where that
+would matter, in sums, products of matrices and writes, it is replaced by zeros or by what was there. So each equation is
+rewritten by itself: operands that agree in lo and hi stay padded, all others are cut or placed.
 
 Invariants: a padded value holds, from lo to hi, the bits of the value that it stands for; what leaves the turns is cut again;
 no element that is outside reaches a result. Traps: a broadcast says a length but no place, so it waits for an operand that has
@@ -30,19 +30,37 @@ from funcad.primitives.loop import table_p
 from funcad.primitives.shape import broadcast_in_dim, slice_p
 
 WORSE = 4.0  # times as many elements may be read as without padding
+NEARLY = 0.875  # of an axis: all of it is as quick to read, and simpler
 _INT = np.dtype(np.int64)
 
 
-class Span(NamedTuple):
-    """Of an axis of length `size`, the elements from lo to hi are the value's; `open`: at which ends others never are."""
+class Reach(NamedTuple):
+    """The part of axes of one length that the slices of all turns read or write."""
 
+    start: int
     size: int
+
+
+class Span(NamedTuple):
+    """Of an axis, the elements in reach; those from lo to hi are the value's; `open`: at which ends others never are."""
+
+    reach: Reach
     lo: int
     hi: int
     open: tuple[bool, bool]
 
-    def fits(self, other: Span | None) -> bool:
-        return other is not None and self[:3] == other[:3]
+    @property
+    def size(self) -> int:
+        return self.reach.size
+
+    @property
+    def index(self) -> tuple[int, int, int]:
+        """Where the value is in its padded form."""
+        return self.lo - self.reach.start, self.hi - self.lo, 1
+
+    def same(self, other: Span | None, reach: bool = True) -> bool:
+        """Are they the same elements, in the same reach?"""
+        return other is not None and self[1:3] == other[1:3] and (not reach or self.reach == other.reach)
 
 
 Spans = tuple[Span | None, ...]  # of each axis
@@ -60,7 +78,8 @@ class RaggedTurns(NamedTuple):
     period: int
     end: int
     ragged: frozenset[int]
-    entries: dict[int, dict[int, tuple[bool, bool]]]  # slot -> entry -> is lo always 0, is hi always the axis' length?
+    entries: dict[int, dict[int, tuple[bool, bool]]]  # slot -> entry -> does it always begin, always end where all do?
+    reaches: dict[int, Reach]  # by the length of the axis
 
 
 def pad(jaxpr: Jaxpr) -> Jaxpr:
@@ -76,29 +95,46 @@ def pad(jaxpr: Jaxpr) -> Jaxpr:
     >>> sorted({v.aval.shape for e in pad(program).equations for v in e.outputs})
     [(), (30,)]
     """
-    found = [r for s in stretches(_words(jaxpr.equations)) if (r := _region(jaxpr.equations, *s)) is not None]
+    words, exact = _words(jaxpr.equations)
+    found = []
+    for start, period, end in stretches(words):
+        if exact[start : end - period] != exact[start + period : end]:
+            region = _region(jaxpr.equations, start, period, end)
+            found += [] if region is None else [region]
     return _Padding(jaxpr, found).run() if found else jaxpr
 
 
-def _words(equations: Sequence[Equation]) -> list[int]:
-    """A number for each equation, equal for those that differ in lengths alone."""
-    known: dict[object, int] = {}
-    found = []
+def _words(equations: Sequence[Equation]) -> tuple[list[int], list[int]]:
+    """Numbers for each equation, equal for those that differ in lengths alone, and for those that differ in nothing."""
+    words: dict[object, int] = {}
+    numbers: dict[object, int] = {}
+    word: list[int] = []  # by the second number
+    exact: list[int] = []
     for i, equation in enumerate(equations):
         primitive, outputs = equation.primitive, equation.outputs
-        key: object = i
+        key: tuple[object, ...] = (i,)
         if outputs and not (primitive.effect or primitive.multiple and equation_has_effects(equation)):
-            kinds = tuple(map(type, index_of(equation))) if primitive in INDEXED else ()
-            key = primitive, len(outputs[0].aval.shape) if isinstance(outputs[0].aval, Aval) else -1, kinds
-        found.append(known.setdefault(key, len(known)))
-    return found
+            aval = outputs[0].aval
+            key = primitive, aval.shape if isinstance(aval, Aval) else None
+            if primitive in INDEXED:
+                key = *key, *[e[1] if type(e) is tuple else type(e) for e in index_of(equation)]
+        number = numbers.get(key)
+        if number is None:
+            number = numbers[key] = len(numbers)
+            if len(key) > 1:
+                shape: Any = key[1]
+                key = primitive, -1 if shape is None else len(shape), *[0 if type(n) is int else n for n in key[2:]]
+            word.append(words.setdefault(key, len(words)))
+        exact.append(number)
+    return [word[n] for n in exact], exact
 
 
 def _region(equations: Sequence[Equation], start: int, period: int, end: int) -> RaggedTurns | None:
     """The stretch, if lengths differ in it often enough, and padding makes it not much more work."""
-    ragged, entries = set(), dict[int, dict[int, tuple[bool, bool]]]()
+    ragged, spans = set(), dict[int, dict[int, list[tuple[int, int]]]]()  # slot -> entry -> from where to where
     changes: set[int] = set()
-    elements = padded = 1
+    axes: dict[int, list[int]] = {}  # by slot
+    rows: dict[int, list[list[int]]] = {}  # lengths
     for q in range(period):
         turns = equations[start + q : end : period]
         avals = [[a.aval for a in (*e.inputs, *e.outputs)] for e in turns]
@@ -114,20 +150,39 @@ def _region(equations: Sequence[Equation], start: int, period: int, end: int) ->
         changes.update(found)
         if indexed:
             wholes = [_whole(t) for t in turns]
-            entries[q] = {}
+            axes[q], rows[q], spans[q] = wholes[0], lengths, {}
             for n, size in enumerate(wholes[0]):
-                spans = [index_of(t)[n] for t in turns]
-                if type(spans[0]) is tuple and len({s[1] for s in spans}) > 1:
-                    if any([s[2] != 1 for s in spans]) or any([w[n] != size for w in wholes]):
+                own = [index_of(t)[n] for t in turns]
+                if type(own[0]) is tuple and len({s[1] for s in own}) > 1:
+                    if any([s[2] != 1 for s in own]) or any([w[n] != size for w in wholes]):
                         return None
-                    entries[q][n] = not any([s[0] for s in spans]), all([s[0] + s[1] == size for s in spans])
-            size = prod([whole for n, whole in enumerate(wholes[0]) if n in entries[q]])
-            rest = prod([n for i, n in enumerate(lengths[0]) if i not in entries[q]])
-            padded += size * rest * len(turns)
-            elements += rest * sum([prod([row[n] for n in entries[q]]) for row in lengths])
-    if len(changes) < TURNS or not any(entries.values()) or padded > WORSE * elements:
+                    spans[q][n] = [(s[0], s[0] + s[1]) for s in own]
+    if len(changes) < TURNS or not any(spans.values()):
         return None
-    return RaggedTurns(start, period, end, frozenset(ragged), entries)
+    met: dict[int, list[tuple[int, int]]] = {}  # by the length of the axis
+    for q, own in spans.items():
+        for n, each in own.items():
+            met.setdefault(axes[q][n], []).extend([s for s in each if s[0] < s[1]])
+    reaches = {}
+    for size, each in met.items():
+        first = min([lo for lo, _ in each])
+        last = max([hi for _, hi in each])
+        whole = last - first > NEARLY * size
+        reaches[size] = Reach(0, size) if whole else Reach(first, last - first)
+    elements = padded = 1
+    entries: dict[int, dict[int, tuple[bool, bool]]] = {}
+    for q, own in spans.items():
+        entries[q], window = {}, 1
+        for n, each in own.items():
+            first, size = reaches[axes[q][n]]
+            low = all([lo == first for lo, _ in each])
+            high = all([hi == first + size for _, hi in each])
+            entries[q][n] = low, high
+            window *= size
+        rest = prod([n for i, n in enumerate(rows[q][0]) if i not in own])
+        padded += window * rest * len(rows[q])
+        elements += rest * sum([prod([row[n] for n in own]) for row in rows[q]])
+    return None if padded > WORSE * elements else RaggedTurns(start, period, end, frozenset(ragged), entries, reaches)
 
 
 def _whole(equation: Equation) -> list[int]:
@@ -155,7 +210,8 @@ class _Padding:
         for region in self.regions:
             for equation in equations[i : region.start]:
                 self.plain(equation)
-            for size in {_whole(equations[region.start + q])[n] for q, e in region.entries.items() for n in e}:
+            self.reaches = region.reaches
+            for _, size in region.reaches.values():
                 if size not in self.tables:
                     data = np.arange(size, dtype=_INT).tobytes()
                     self.tables[size] = self.add(table_p, [], data=data, dtype=_INT)
@@ -173,6 +229,7 @@ class _Padding:
         return Jaxpr(self.jaxpr.inputs, tuple(self.equations), tuple(outputs))
 
     source: Any = None
+    reaches: dict[int, Reach]
 
     def add(self, primitive: Any, inputs: Sequence[Any], **params: Any) -> Var:
         output = Var(primitive.abstract_eval(*[a.aval for a in inputs], **params))
@@ -194,7 +251,7 @@ class _Padding:
             self.plain(equation)
             return atom
         found = self.padded[atom]
-        index = tuple([(0, n, 1) if s is None else (s.lo, s.hi - s.lo, 1) for n, s in zip(found.var.aval.shape, found.spans)])
+        index = tuple([(0, n, 1) if s is None else s.index for n, s in zip(found.var.aval.shape, found.spans)])
         self.equations.append(Equation(basic_index_p, (found.var,), {"index": index}, (atom,), self.source))
         return atom
 
@@ -207,8 +264,9 @@ class _Padding:
         if type(atom) is not Var or not atom.aval.shape or not any(spans):
             return self.cut(atom)
         found = self.padded.get(atom)
-        if found is not None and all([a is b or a is not None and a.fits(b) for a, b in zip(found.spans, spans)]):
-            return found.var
+        for reach in (True, False) if found is not None else ():
+            if all([a is b or a is not None and a.same(b, reach) for a, b in zip(found.spans, spans)]):
+                return found.var if reach else self.in_reach(found, spans)
         waiting = self.waiting.get(atom)
         if waiting is not None:
             shape = tuple([n if s is None else s.size for n, s in zip(atom.aval.shape, spans)])
@@ -222,8 +280,24 @@ class _Padding:
                 self.padded[atom] = Padded(made, spans)
             return made
         shape = tuple([n if s is None else s.size for n, s in zip(atom.aval.shape, spans)])
-        index = tuple([(0, n, 1) if s is None else (s.lo, s.hi - s.lo, 1) for n, s in zip(atom.aval.shape, spans)])
+        index = tuple([(0, n, 1) if s is None else s.index for n, s in zip(atom.aval.shape, spans)])
         return self.add(basic_place_p, [self.cut(atom)], index=index, shape=shape)
+
+    def in_reach(self, found: Padded, spans: Spans) -> Any:
+        """The same elements among fewer or more others, as turns elsewhere reach further, or less far."""
+        shape = found.var.aval.shape
+        read, put, wide = [[(0, n, 1) for n in shape] for _ in range(2)] + [list(shape)]
+        for n, (own, span) in enumerate(zip(found.spans, spans)):
+            if own is not None and span is not None:
+                (a, size), (b, wide[n]) = own.reach, span.reach
+                first, count = max(a, b), min(a + size, b + wide[n]) - max(a, b)
+                read[n], put[n] = (first - a, count, 1), (first - b, count, 1)
+        value = found.var
+        if read != [(0, n, 1) for n in shape]:
+            value = self.add(basic_index_p, [value], index=tuple(read))
+        if put == [(0, n, 1) for n in wide]:
+            return value
+        return self.add(basic_place_p, [value], index=tuple(put), shape=tuple(wide))
 
     def made(self, equation: Equation, var: Var, spans: Spans) -> bool:
         """The result of the equation has a padded form."""
@@ -250,7 +324,7 @@ class _Padding:
                 numbers, mask = self.tables[span.size], None
                 for ask, bound, needless in ((ge, span.lo, span.open[0]), (lt, span.hi, span.open[1])):
                     if not needless:
-                        part = self.add(ask, [numbers, Literal(np.int64(bound))])
+                        part = self.add(ask, [numbers, Literal(np.int64(bound - span.reach.start))])
                         mask = part if mask is None else self.add(and_, [mask, part])
                 if len(shape) > 1:
                     mask = self.add(broadcast_in_dim, [mask], shape=shape, axes=(axis,))
@@ -334,8 +408,10 @@ class _Padding:
         wide: list[Any] = []
         for n, entry in enumerate(index):
             if n in entries:
-                wide.append((0, whole[n], 1))
-                kept.append(Span(whole[n], entry[0], entry[0] + entry[1], entries[n]))
+                first, size = reach = self.reaches[whole[n]]
+                lo, hi = [min(max(at, first), first + size) for at in (entry[0], entry[0] + entry[1])]  # it may be empty
+                wide.append((first, size, 1))
+                kept.append(Span(reach, lo, hi, entries[n]))
             else:
                 wide.append(entry)
                 if type(entry) is not int:

@@ -17,6 +17,7 @@ from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, params_key, split
 from funcad.passes.rewrite import Work, fits, recast, rewrite
 from funcad.passes.subprograms import called, kind_of, program_key, with_subprograms
+from funcad.primitives.basic_indexing import basic_index_p
 from funcad.primitives.loop import Loop
 from funcad.primitives.shape import broadcast_in_dim
 from funcad.tree.same import same_key
@@ -356,10 +357,11 @@ def _smaller(equation: Equation, needed: Sequence[bool], kept: Sequence[bool], p
 # -- forwarding: what goes into a sub-program unchanged, and what comes out of it unchanged
 #
 # A literal operand is written into the body; an operand given twice is given once; a row of an array that is one value
-# broadcast is that value. A carry that the body hands on as it is, is no carry; an output that is an input, a literal or
-# another output is that. So bodies learn what is constant, loops write and read less, and equal values outside are equal
-# inside, where CSE then sees them. Invariant: the same equations run, on the same values, as often as before. Trap: stacks
-# (loops of unknown length) may be shorter than the loop, so what is stored in them is forwarded from output to output only.
+# broadcast is that value, and rows that are broadcasts are broadcast in the body. A carry that the body hands on as it is is
+# no carry; an output that is an input, a literal or another output is that. So bodies learn what is constant, loops write and
+# read less, and equal values outside are equal inside, where CSE then sees them. Invariant: the same equations run, on the
+# same values, as often as before. Trap: stacks (loops of unknown length) may be shorter than the loop, so what is stored in
+# them is forwarded from output to output only.
 
 
 def forward(jaxpr: Jaxpr) -> Jaxpr:
@@ -437,6 +439,33 @@ def _row(work: Work, x: Any, source: Any) -> Any:
     return work.add(broadcast_in_dim, (y,), {"shape": shape, "axes": axes}, source) if shape else None
 
 
+def row_of(work: Work, x: Any, entry: Any, source: Any) -> Var:
+    """What this entry of an index selects along the leading axis."""
+    rest = [(0, n, 1) for n in x.aval.shape[1:]]
+    return work.add(basic_index_p, [x], {"index": (entry, *rest)}, source)
+
+
+def _narrow(work: Work, x: Any, source: Any) -> tuple[Any, tuple] | None:
+    """What the rows of x repeat, and along which axes its rows lie in them, if x, or what it is the first or last rows of, is
+    broadcast along other axes than the leading one."""
+    part = work.definition(x, basic_index_p)
+    index = part.params["index"] if part is not None else ((),)
+    whole = tuple([(0, n, 1) for n in x.aval.shape[1:]])
+    if type(index[0]) is not tuple or part is not None and index[1:] != whole:
+        return None
+    made = work.definition(part.inputs[0] if part is not None else x, broadcast_in_dim)
+    if made is None or type(made.inputs[0]) is not Var:
+        return None
+    (y,), axes = made.inputs, made.params["axes"]
+    if y.aval.size == made.outputs[0].aval.size:
+        return None
+    if axes[:1] != (0,) or y.aval.weak or y.aval.shape[0] != made.params["shape"][0]:
+        return None
+    if part is not None:
+        y = row_of(work, y, index[0], source)
+    return y, tuple([k - 1 for k in axes[1:]])
+
+
 def _repeated(work: Work, x: Any, aval: Aval, source: Any) -> Any:
     """x once per iteration, as an array of this aval."""
     if type(x) is Literal:
@@ -471,12 +500,23 @@ def _loop(work: Work, equation: Equation) -> list[Any] | None:
             fixed.give(a, v)
             if cond is not None:
                 tested.give(a, t)
+    spread: list[Equation] = []
     for a, v in zip(xs, x_vars):
         row = None if length is None else _row(work, a, equation.source)
-        if row is None:
-            rows.give(a, v, literals=False)
-        else:
+        narrow = None
+        if length is not None and row is None:
+            narrow = _narrow(work, a, equation.source)
+        if row is not None:
             fixed.give(row, v)
+        elif narrow is not None:
+            y, axes = narrow
+            each = Var(Aval(y.aval.shape[1:], v.aval.dtype))
+            rows.give(y, each, literals=False)
+            params = {"shape": v.aval.shape, "axes": axes}
+            made = Equation(broadcast_in_dim, (each,), params, (v,), equation.source)
+            spread.append(made)
+        else:
+            rows.give(a, v, literals=False)
     kept = []
     first: dict[Any, Var] = {}
     for o, r in zip(y_outs, y_results):
@@ -498,10 +538,13 @@ def _loop(work: Work, equation: Equation) -> list[Any] | None:
             kept.append((o, r))
         else:
             results[r] = found
-    if not names and not test_names and not results and len(rows.atoms) == len(xs):
+    if not names and not test_names and not results and not spread and len(rows.atoms) == len(xs):
         return None
     outs = [*[o for *_, o, _ in moving], *[o for o, _ in kept]]
-    body = _renamed(loop.body, names, [*fixed.inputs, *[v for _, v, *_ in moving], *rows.inputs], outs)
+    body = loop.body
+    if spread:
+        body = Jaxpr(body.inputs, (*spread, *body.equations), body.outputs)
+    body = _renamed(body, names, [*fixed.inputs, *[v for _, v, *_ in moving], *rows.inputs], outs)
     if cond is not None:
         count = tested.atoms
         cond = _renamed(cond, test_names, [*tested.inputs, *[t for _, _, t, _, _ in moving]], cond.outputs)

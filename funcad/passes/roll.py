@@ -35,7 +35,7 @@ from funcad.passes.windows import settled
 from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.basic_indexing import basic_add_p, basic_index_p, basic_place_p, basic_update_p
 from funcad.primitives.computed_slices import dynamic_add_p, dynamic_slice_p, dynamic_update_slice_p
-from funcad.primitives.loop import Loop, rolled_p, table_p
+from funcad.primitives.loop import Loop, loop_p, table_p
 from funcad.primitives.shape import broadcast_in_dim, concatenate_p, reshape, slice_p, transpose
 
 # -- the loop that a stretch becomes: its body, its operands, its results
@@ -46,6 +46,7 @@ from funcad.primitives.shape import broadcast_in_dim, concatenate_p, reshape, sl
 INT = np.dtype(np.int64)
 LARGE = 1 << 20  # bytes of the values of all turns
 RARELY = 4  # times as many turns are there as those in which a value is read
+WINDOWS = frozenset([dynamic_slice_p, dynamic_update_slice_p, dynamic_add_p])
 Slot = tuple[int, int]  # an equation of the turn, and which of its results
 
 
@@ -273,16 +274,42 @@ class Rolled:
         carry = [(key, *pair) for key, pair in self.carry.items()]
         inputs = (*self.consts.values(), *[v for _, v, _ in carry], *[v for _, v in self.xs.values()])
         outputs = (*[self.following[key] for key, _, _ in carry], *y_atoms)
-        body = self._shared(settled(Jaxpr(inputs, tuple(self.body), outputs), self.within))
-        loop = Loop(body, len(self.consts), len(carry), turns.count, self.reverse)
+        body, places = self._with_places(settled(Jaxpr(inputs, tuple(self.body), outputs), self.within))
+        loop = Loop(self._shared(body), len(places) + len(self.consts), len(carry), turns.count, self.reverse, rolled=True)
         results = [Var(v.aval) for _, v, _ in carry]
-        operands = (*self.consts, *[a for _, _, a in carry], *[a for a, _ in self.xs.values()])
-        roller.equations.append(Equation(rolled_p, operands, {"loop": loop}, (*results, *y_outs), self.source))
+        operands = (*places, *self.consts, *[a for _, _, a in carry], *[a for a, _ in self.xs.values()])
+        roller.equations.append(Equation(loop_p, operands, {"loop": loop}, (*results, *y_outs), self.source))
         last = {key: result for (key, _, _), result in zip(carry, results)}
         for place, key in wanted:
             self.final[place] = last[key]
         for s, values in zip(self.sum_list, placed):
             self._placed(s, last[values] if s.fixed else values)
+
+    def _with_places(self, body: Jaxpr) -> tuple[Jaxpr, list[Literal]]:
+        """Where windows begin on axes along which they do not move, is a constant: a loop around this one may move them."""
+        bases: dict[int, tuple[Var, int]] = {}  # by axis: the first such place, from which others are counted
+        equations: list[Equation] = []
+        for equation in body.equations:
+            if equation.primitive in WINDOWS and equation.outputs[0] in self.within:
+                first = 1 if equation.primitive is dynamic_slice_p else 2
+                sizes = equation.params["sizes"] if first == 1 else equation.inputs[1].aval.shape
+                inputs = list(equation.inputs)
+                for n, (size, whole) in enumerate(zip(sizes, inputs[0].aval.shape)):
+                    a = inputs[first + n]
+                    if type(a) is Literal and size != whole:
+                        base, place = bases.setdefault(n, (Var(Aval((), INT)), int(a.value)))
+                        inputs[first + n] = base
+                        if a.value != place:
+                            found = Var(Aval((), INT))
+                            apart = Literal(np.int64(a.value - place))
+                            equations.append(Equation(add, (base, apart), {}, (found,), equation.source))
+                            inputs[first + n] = found
+                equation = equation._replace(inputs=tuple(inputs))
+            equations.append(equation)
+        if not bases:
+            return body, []
+        found = Jaxpr((*[v for v, _ in bases.values()], *body.inputs), tuple(equations), body.outputs)
+        return found, [Literal(np.int64(place)) for _, place in bases.values()]
 
     def _shared(self, body: Jaxpr) -> Jaxpr:
         """The body, or an equal one, so that loops around this one find their turns alike."""
@@ -468,6 +495,8 @@ class Rolled:
             key = ("values", tuple(operand.atoms))
             return self._x(key, lambda: self._together(operand.atoms))
         beside = next(a.aval for a in equation.inputs if type(a) is Var)
+        if equation.primitive is loop_p:
+            beside = Aval((), atom.aval.dtype)
         values = [beside.dtype.type(a.value) for a in operand.atoms]
         data = np.array(values, beside.dtype).tobytes()
         found = self._x(("table", data, beside.dtype), lambda: self._table(values, beside.dtype))
@@ -572,7 +601,7 @@ def roll(jaxpr: Jaxpr) -> Jaxpr:
     ...     return x
     >>> program = roll(funcad.make_jaxpr(f)(np.ones(3)).jaxpr)
     >>> [(e.primitive.name, e.params["loop"].length) for e in program.equations]
-    [('rolled', 200)]
+    [('loop', 200)]
     """
     if len(jaxpr.equations) < SMALLEST:
         return jaxpr

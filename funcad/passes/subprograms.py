@@ -13,7 +13,6 @@ from typing import Any
 
 from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, params_key, split
-from funcad.primitives.loop import LOOPS
 from funcad.tree.same import same_key
 
 _PARAMS: dict[str, tuple[str, frozenset[str]]] = {
@@ -24,7 +23,7 @@ _PARAMS: dict[str, tuple[str, frozenset[str]]] = {
     "custom_vmap_call": ("custom", frozenset(["jaxpr", "rule", "n_consts"])),
     "linear_solve": ("solve", frozenset(["matvec", "solve", "transpose_solve", "n_consts"])),
     "root": ("solve", frozenset(["f", "solve", "tangent_solve", "n_consts"])),
-    **dict.fromkeys(LOOPS, ("loop", frozenset(["loop"]))),
+    "loop": ("loop", frozenset(["loop"])),
     "cond": ("cond", frozenset(["branches"])),
 }
 

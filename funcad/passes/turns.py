@@ -19,6 +19,7 @@ from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, params_key
 from funcad.passes.subprograms import program_key
 from funcad.primitives import basic_indexing
+from funcad.primitives.loop import loop_p
 from funcad.primitives.shape import slice_p
 from funcad.tree.same import same_key
 
@@ -157,7 +158,8 @@ class Known:
                 if x is not y and (x.shape != y.shape or x.dtype != y.dtype or x.weak != y.weak or type(x) is not type(y)):
                     return False
                 if type(a) is Literal and not _same(a.value, b.value):  # type: ignore[union-attr]
-                    if not (_may_vary(one) and _may_vary(other)):
+                    place = one.primitive is loop_p and type(a.value) is np.int64
+                    if not place and not (_may_vary(one) and _may_vary(other)):
                         return False
         if one.params is other.params:
             return True
@@ -304,6 +306,7 @@ class Turns:
         self.count = (end - self.start) // period
         self.distances = [*distances[shift:], *distances[:shift]]
         self.operands: list[list[Made | OutsideOperand]] = []
+        self._bounds: dict[int, dict[int, list[int]]] = {}  # of the equations that were asked for
 
     @property
     def end(self) -> int:
@@ -322,6 +325,7 @@ class Turns:
         """What each operand is."""
         equations, step, alias = self.known.equations, self.period, self.known.alias
         self.operands = []
+        self._bounds.clear()
         for q, row in enumerate(self.distances):
             found: list[Made | OutsideOperand] = []
             for j, distance in enumerate(row):
@@ -329,7 +333,7 @@ class Turns:
                     slot = q - _back(distance)
                     found.append(Made(slot % step, _result(distance), -(slot // step)))
                     continue
-                atoms = [equations[i].inputs[j] for i in range(self.start + q, self.end, step)]
+                atoms = [e.inputs[j] for e in equations[self.start + q : self.end : step]]
                 first = atoms[0]
                 if type(first) is Literal:
                     key = same_key(first.value)
@@ -367,15 +371,16 @@ class Turns:
 
     def bounds(self, q: int) -> dict[int, list[int]]:
         """The entries of an index that differ from turn to turn, with their starts."""
-        if self.equation(q).primitive not in INDEXED:
-            return {}
-        indices = [index_of(self.equation(q, t)) for t in range(self.count)]
-        found = {}
-        for n, entry in enumerate(indices[0]):
-            if entry is not None:
-                starts = [i[n][0] if type(entry) is tuple else i[n] for i in indices]
-                if starts.count(starts[0]) != len(starts):
-                    found[n] = starts
+        found = self._bounds.get(q)
+        if found is None:
+            found = self._bounds[q] = {}
+            if self.equation(q).primitive in INDEXED:
+                indices = list(map(index_of, self.known.equations[self.start + q : self.end : self.period]))
+                for n, entry in enumerate(indices[0]):
+                    if entry is not None:
+                        starts = [i[n][0] for i in indices] if type(entry) is tuple else [i[n] for i in indices]
+                        if starts.count(starts[0]) != len(starts):
+                            found[n] = starts
         return found
 
     def plain(self) -> bool:

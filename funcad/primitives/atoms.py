@@ -34,6 +34,7 @@ UFUNCS: dict[str, np.ufunc] = {
     "arctan2": np.arctan2, "sinh": np.sinh, "cosh": np.cosh, "tanh": np.tanh, "arcsinh": np.arcsinh, "arccosh": np.arccosh,
     "arctanh": np.arctanh,
 }  # fmt: skip
+RUNNING = {"cumsum": "add", "cumprod": "mul", "cummax": "maximum", "cummin": "minimum", "cumlogsumexp": "logaddexp"}
 _NAMES = {ufunc: name for name, ufunc in UFUNCS.items()}
 SCIPY = frozenset(["erf", "erfc"])
 ATOMS = frozenset([*UFUNCS, *SCIPY, "select", "convert", "const", "integer_pow"])

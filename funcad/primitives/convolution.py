@@ -88,9 +88,14 @@ def _conv_impl(xp: Any, x: Any, kernel: Any, *, strides: Any, padding: Any, x_di
     groups, n, channels = x.shape[:3]
     features, window = kernel.shape[1], kernel.shape[3:]
     out = _spatial_shape(x.shape, kernel.shape, strides, padding, x_dilation, kernel_dilation)
-    phased = [i for i, d in enumerate(x_dilation) if d > 1 and strides[i] == kernel_dilation[i] == 1]
-    if phased and 0 not in out and 0 not in window:
-        return _conv_by_phases(xp, x, kernel, out, phased[0], padding, strides, x_dilation, kernel_dilation)
+    phases = phases_of(x.shape, kernel.shape, out, strides, padding, x_dilation, kernel_dilation)
+    if phases and 0 not in out and 0 not in window:
+        result = xp.zeros((groups, n, features, *out), x.dtype)
+        for into, some, pads, dilation in phases:
+            result[into] = _conv_impl(
+                xp, x, kernel[some], strides=strides, padding=pads, x_dilation=dilation, kernel_dilation=kernel_dilation
+            )
+        return result
     per_example = groups * channels * prod(out) * prod(window)
     if not per_example or not n or not features:
         return xp.zeros((groups, n, features, *out), x.dtype)
@@ -107,31 +112,29 @@ def _conv_impl(xp: Any, x: Any, kernel: Any, *, strides: Any, padding: Any, x_di
     return result
 
 
-def _conv_by_phases(
-    xp: Any, x: Any, kernel: Any, out: tuple, axis: int, padding: Any, strides: Any, x_dilation: Any, kernel_dilation: Any
-) -> Any:
-    """Along one axis the holes of x meet only every d-th element of the kernel: d small convolutions, no zeros."""
-    d, low, n = x_dilation[axis], padding[axis][0], x.shape[3 + axis]
-    result = xp.zeros((*x.shape[:2], kernel.shape[1], *out), x.dtype)
-    before = (slice(None),) * (3 + axis)
-    for phase in range(min(d, out[axis])):
-        first = (low - phase) % d
-        part = kernel[(*before, slice(first, None, d))]
-        k, count = part.shape[3 + axis], -(-(out[axis] - phase) // d)
-        if k:
-            pads, dilation = list(padding), list(x_dilation)
+def phases_of(
+    x: tuple, kernel: tuple, out: tuple, strides: Any, padding: Any, x_dilation: Any, kernel_dilation: Any
+) -> list[tuple[tuple, tuple, tuple, tuple]]:
+    """Along one axis the holes of x meet only every d-th element of the kernel: d small convolutions, no zeros.
+
+    Which results each gives (those that it leaves out are 0), by which part of the kernel, with which padding and dilation of
+    x; none if there is no such axis.
+    """
+    phased = [i for i, d in enumerate(x_dilation) if d > 1 and strides[i] == kernel_dilation[i] == 1]
+    found = []
+    for axis in phased[:1]:
+        d, low, whole = x_dilation[axis], padding[axis][0], (slice(None),) * (3 + axis)
+        n, k = x[3 + axis], kernel[3 + axis]
+        for phase in range(min(d, out[axis])):
+            first = (low - phase) % d
+            size, count = -((first - k) // d), -((phase - out[axis]) // d)
             start = (low - phase - first) // d
-            pads[axis], dilation[axis] = (start, count + k - 1 - n - start), 1
-            result[(*before, slice(phase, None, d))] = _conv_impl(
-                xp,
-                x,
-                part,
-                strides=strides,
-                padding=tuple(pads),
-                x_dilation=tuple(dilation),
-                kernel_dilation=kernel_dilation,
-            )
-    return result
+            pads, dilation = list(padding), list(x_dilation)
+            pads[axis], dilation[axis] = (start, count + size - 1 - n - start), 1
+            if size > 0:
+                some = (*whole, slice(phase, None, d)), (*whole, slice(first, None, d))
+                found.append((*some, tuple(pads), tuple(dilation)))
+    return found
 
 
 def _multiply(xp: Any, matrix: Any, view: Any, spatial: int) -> Any:

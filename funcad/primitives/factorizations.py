@@ -10,7 +10,6 @@ reflectors.
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
@@ -279,14 +278,9 @@ factored_solve_p = stacked(  # a's factors come from stop_gradient(a): they carr
     batch=_factored_batch,
 )
 
-_LARGE, _MANY = 32, 64
-
 
 def solve(a: Any, b: Any) -> Any:
-    """As `linalg.solve`, with one factorization for the value and all derivatives if the matrices are large and few."""
-    *batch, n, _ = shape_of(a)
-    if n < _LARGE or math.prod(batch) > _MANY:
-        return linear_systems.solve(a, b)
+    """As `linear_systems.solve`, with one factorization for the value and all derivatives: for large matrices that are few."""
     dtype = dtype_of(a)
     double = np.promote_types(dtype, np.float64)  # as NumPy, which solves in double precision
     wide = convert(a, double)

@@ -14,13 +14,15 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import OnDemand
 from funcad.ir.aval import Aval, aval_of, shape_of
 from funcad.ir.primitive import Primitive
 from funcad.primitives.arithmetic import add, neg
 from funcad.primitives.conversion import complex_dtype, conj, real
-from funcad.primitives.convolution import conv
 from funcad.primitives.families import avals_text, structural
 from funcad.primitives.shape import broadcast_leading, reshape, rev, transpose
+
+convolution = OnDemand("funcad.primitives.convolution")
 
 SWAPPED = {"backward": "forward", "ortho": "ortho", "forward": "backward"}
 _REAL = {np.dtype(c): np.dtype(r) for c, r in (("F", "f"), ("D", "d"), ("G", "g"))}
@@ -220,7 +222,7 @@ def causal(x: Any, taps: Any, tail: int = 0) -> Any:
     """The convolution of lines (G, L, N) with (G, K) from their starts, of the lines' length and `tail` samples more."""
     (groups, lines, n), k = shape_of(x), shape_of(taps)[1]
     kernel = reshape(rev(taps, axes=(1,)), shape=(groups, 1, 1, k))
-    out = conv(reshape(x, shape=(groups, lines, 1, n)), kernel, strides=(1,), padding=((k - 1, tail),))
+    out = convolution.conv(reshape(x, shape=(groups, lines, 1, n)), kernel, strides=(1,), padding=((k - 1, tail),))
     return reshape(out, shape=(groups, lines, n + tail))
 
 

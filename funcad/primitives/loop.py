@@ -3,27 +3,27 @@
 Their primitives are declared in control/; what they are stands here, where passes and engines find it. Both are immutable and
 compared by content, the programs in them by identity, as programs are.
 
-`rolled` is what passes make of a program that repeats itself: a `scan`, which engines run as one. It is made after everything
-has been differentiated and mapped, so it has no rules for either.
+The loop's primitive is declared here, below the passes that make loops of programs that repeat themselves. Those are made after
+everything has been differentiated and mapped, so they need no more than is here; its rules, and the way that it runs un-jitted,
+need engines, which need passes: control/loop_rules.py says them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
 
 from funcad.configuration import NamedTuple
 from funcad.host.devices import namespace_of
-from funcad.ir.aval import Aval, Stack, StackAval, aval_of
+from funcad.ir.aval import Aval, Stack, StackAval, aval_of, strip_literal
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, split
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives.arithmetic import add
 from funcad.primitives.shape import broadcast_leading, zeros
-
-LOOPS = frozenset(["loop", "rolled"])  # names of the primitives with the parameter `loop`
 
 
 class Loop(NamedTuple):
@@ -32,7 +32,8 @@ class Loop(NamedTuple):
     What says how many turns there are is `length`; or, where that is None, operands in front of the others: those of `cond`, a
     program `(operands, carry) -> bool` that is asked before each turn, or, without one, a count. Where `length` is None, xs and
     ys are stacks (see below). A loop with a condition has no xs, runs forwards, and gives the count in front of its results.
-    `budget` is how many bytes reverse mode may keep of the turns (control/loop_reversal.py); None: all that it reads.
+    `budget` is how many bytes reverse mode may keep of the turns (control/loop_reversal.py); None: all that it reads. `rolled`:
+    a pass has found it in a program that repeats itself.
     """
 
     body: Jaxpr
@@ -43,6 +44,7 @@ class Loop(NamedTuple):
     unroll: int = 1
     budget: int | None = None
     cond: Jaxpr | None = None
+    rolled: bool | None = None
 
     @property
     def name(self) -> str:
@@ -96,32 +98,44 @@ class Loop(NamedTuple):
         return self._replace(cond=None, budget=None), results[:1]
 
 
-def _rolled(xp: Any, *args: Any, loop: Loop) -> list[Any]:
-    consts, carry, xs = loop.split(args)
-    if loop.cond is not None:
-        times = 0
-        while eval_jaxpr(loop.cond, carry)[0]:
-            carry, times = eval_jaxpr(loop.body, [*consts, *carry]), times + 1
-        return [times, *carry]
-    assert loop.length is not None
-    turns = range(loop.length)
-    ys: list[list[Any]] = [[] for _ in range(loop.n_ys)]
-    for i in reversed(turns) if loop.reverse else turns:
-        outs = eval_jaxpr(loop.body, [*consts, *carry, *[x[i] for x in xs]])
-        carry = outs[: loop.n_carry]
-        for y, value in zip(ys, outs[loop.n_carry :]):
-            y.append(value)
-    return [*carry, *[xp.stack(y[::-1] if loop.reverse else y) for y in ys]]
+COUNT = Aval((), np.dtype(np.int64))
 
 
-def _rolled_abstract(*avals: Any, loop: Loop) -> list[Any]:
+def stacked(aval: Any, length: int | None) -> Any:
+    """What `length` values of one aval become together: an array, or a stack where the length is unknown."""
+    if length is None or type(aval) is StackAval:
+        return StackAval(strip_literal(aval))
+    return Aval((length, *aval.shape), aval.dtype)
+
+
+def in_turns(loop: Loop, args: Sequence[Any], run: Callable[..., list[Any]], together: Callable[..., Any]) -> list[Any]:
+    """The loop, but for one over stacks: `run(turn, program, operands)` for each turn, `together(rows, atom)` for each y."""
+    counts, consts, carry, xs = loop.parts(args)
+    rows: list[list[Any]] = [[] for _ in range(loop.n_ys)]
+    back = -1 if loop.reverse else 1
+    for i in count() if loop.length is None else range(loop.length)[::back]:
+        if loop.cond is not None and not run(i, loop.cond, [*counts, *carry])[0]:
+            return [np.int64(i), *carry]
+        carry, found = split(run(i, loop.body, [*consts, *carry, *[x[i] for x in xs]]), loop.n_carry)
+        for row, y in zip(rows, found):
+            row.append(y)
+    ys = zip(rows, loop.body.outputs[loop.n_carry :])
+    return [*carry, *[together(row[::back], o) for row, o in ys]]
+
+
+def _impl(xp: Any, *args: Any, loop: Loop) -> list[Any]:
+    """Of loops that passes have made."""
+    run = lambda turn, program, values: eval_jaxpr(program, values)
+    return in_turns(loop, args, run, lambda rows, _: xp.stack(rows))
+
+
+def _abstract(*avals: Any, loop: Loop) -> list[Any]:
     outs = loop.body.out_avals
-    rows = [Aval((loop.length, *a.shape), a.dtype) for a in outs[loop.n_carry :]]
-    count = [Aval((), np.dtype(np.int64))] * loop.first
-    return [*count, *[Aval(a.shape, a.dtype) for a in outs[: loop.n_carry]], *rows]
+    ys = [stacked(a, loop.length) for a in outs[loop.n_carry :]]
+    return [*[COUNT] * loop.first, *map(strip_literal, outs[: loop.n_carry]), *ys]
 
 
-rolled_p = Primitive("rolled", _rolled, _rolled_abstract, multiple=True)
+loop_p = Primitive("loop", _impl, _abstract, multiple=True, may_share=True)
 
 
 # -- `table`: known numbers as an array
@@ -132,11 +146,11 @@ rolled_p = Primitive("rolled", _rolled, _rolled_abstract, multiple=True)
 # has been differentiated.
 
 
-def _impl(xp: Any, *, data: bytes, dtype: np.dtype) -> Any:
+def _table(xp: Any, *, data: bytes, dtype: np.dtype) -> Any:
     return xp.asarray(np.frombuffer(data, dtype).copy())
 
 
-table_p = Primitive("table", _impl, lambda *, data, dtype: Aval((len(data) // dtype.itemsize,), dtype))
+table_p = Primitive("table", _table, lambda *, data, dtype: Aval((len(data) // dtype.itemsize,), dtype))
 
 
 # -- stacks: run-time lists with one entry per executed iteration of a loop of unknown length

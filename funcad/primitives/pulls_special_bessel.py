@@ -6,7 +6,7 @@ from typing import Any
 from numpy import complex128, dtype
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives import comparison, conversion, special_bessel, special_table
+from funcad.primitives import comparison, conversion, special_bessel, special_rules
 
 eq_p = comparison.eq
 select_p = comparison.select
@@ -43,7 +43,7 @@ y1_p = special_bessel.y1
 yv_p = special_bessel.yv
 yv_order_p = special_bessel.yv_order_p
 yve_p = special_bessel.yve
-special_derivative_p = special_table.numeric_p
+special_derivative_p = special_rules.numeric_p
 
 
 def _i1_1(xp: Any, x: Any, out: Any) -> Any:

@@ -5,7 +5,7 @@ from math import inf
 from typing import Any
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives import arithmetic, comparison, special_gamma, special_table, transcendental
+from funcad.primitives import arithmetic, comparison, special_gamma, special_rules, transcendental
 
 abs_p = arithmetic.abs_
 and_p = comparison.and_
@@ -62,7 +62,7 @@ xlogy_p = special_gamma.xlogy
 zeta_p = special_gamma.zeta
 zeta_s_p = special_gamma.zeta_s
 zetac_p = special_gamma.zetac
-special_derivative_p = special_table.numeric_p
+special_derivative_p = special_rules.numeric_p
 complex_logistic_p = transcendental.complex_logistic_p
 logistic_p = transcendental.logistic_p
 pow_p = transcendental.pow_p

@@ -4,7 +4,7 @@
 from typing import Any
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives import comparison, special_gamma, special_incomplete, special_table
+from funcad.primitives import comparison, special_gamma, special_incomplete, special_rules
 
 and_p = comparison.and_
 eq_p = comparison.eq
@@ -28,7 +28,7 @@ random_gamma_grad_p = special_incomplete.random_gamma_grad
 stdtr_p = special_incomplete.stdtr
 stdtr_v_p = special_incomplete.stdtr_v
 stdtrit_p = special_incomplete.stdtrit
-special_derivative_p = special_table.numeric_p
+special_derivative_p = special_rules.numeric_p
 
 
 def _gamma_density_1(xp: Any, x: Any, y: Any, out: Any) -> Any:

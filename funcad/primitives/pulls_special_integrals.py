@@ -4,7 +4,7 @@
 from typing import Any
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives import arithmetic, comparison, special_integrals, special_table, transcendental
+from funcad.primitives import arithmetic, comparison, special_integrals, special_rules, transcendental
 
 abs_p = arithmetic.abs_
 eq_p = comparison.eq
@@ -32,7 +32,7 @@ sine_moment_p = special_integrals.sine_moment
 sinhc_p = special_integrals.sinhc_p
 spence_p = special_integrals.spence
 wrightomega_p = special_integrals.wrightomega
-special_derivative_p = special_table.numeric_p
+special_derivative_p = special_rules.numeric_p
 sinc_p = transcendental.sinc_p
 
 

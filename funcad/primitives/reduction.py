@@ -184,7 +184,9 @@ def _accumulate(ufunc: np.ufunc) -> Callable[..., Any]:
     return impl
 
 
-AT_ONCE = 512  # rows of a matrix that are accumulated at once: they stay in the cache
+MANY = 512  # rows of a matrix from which on a column at a time is accumulated,
+SAME_PLACE = 1024  # bytes: rows that lie a multiple apart would push each other out of the cache
+AT_ONCE = 2048  # for so many rows: what of their neighbouring columns comes with a column stays in the cache
 
 
 def accumulate_into(ufunc: np.ufunc, x: Any, axis: int, out: Any) -> None:
@@ -195,16 +197,16 @@ def accumulate_into(ufunc: np.ufunc, x: Any, axis: int, out: Any) -> None:
     >>> out.tolist()
     [[1.0, 2.0, 3.0], [1.0, 2.0, 3.0]]
     """
-    many = x.ndim == 2 and axis == 1 and len(x) >= AT_ONCE and 2 < x.shape[1] < AT_ONCE
-    if not many or x.dtype.char not in "fdFD":
+    many = x.ndim == 2 and axis == 1 and len(x) >= MANY and 2 < x.shape[1] < MANY
+    if not many or not x.strides[0] % SAME_PLACE or x.dtype.char not in "fdFD":
         widens = ufunc in (np.add, np.multiply)  # small integers
         ufunc.accumulate(x, axis, x.dtype.type if widens else None, out)
         return
     for i in range(0, len(x), AT_ONCE):
-        columns = np.array(x[i : i + AT_ONCE].T, order="C")
-        for before, column in zip(columns, columns[1:]):
-            ufunc(before, column, out=column)
-        out[i : i + AT_ONCE] = columns.T
+        given, made = x[i : i + AT_ONCE].T, out[i : i + AT_ONCE].T
+        made[0] = given[0]
+        for k in range(1, len(given)):
+            ufunc(made[k - 1], given[k], out=made[k])
 
 
 def accumulate_by_doubling(f: Callable[..., Any], x: Any, axis: int) -> Any:

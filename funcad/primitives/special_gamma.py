@@ -18,9 +18,12 @@ from funcad.primitives import placement
 from funcad.primitives.arithmetic import abs_, add, div, hypot, mod, mul, neg, sign, square, sub
 from funcad.primitives.comparison import and_, eq, gt, le, select
 from funcad.primitives.families import elementwise
-from funcad.primitives.special_rules import TINY, function_of, gauss, numerical, ratio, special_of, ufunc
-from funcad.primitives.special_table import kernel, numeric
 from funcad.primitives.transcendental import cos, exp, log, log1p, logistic, pow, sin
+
+from funcad.primitives.special_rules import (  # isort: skip
+    TINY, function_of, gauss, kernel, numeric, numerical,
+    ratio, special_of, ufunc,
+)
 
 
 def _trigamma(x: Any) -> Any:

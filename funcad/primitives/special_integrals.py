@@ -23,9 +23,13 @@ from funcad.primitives.families import elementwise
 from funcad.primitives.shape import beside
 from funcad.primitives.special_bessel import iv_order, jv_yv_order
 from funcad.primitives.special_gamma import static_order
-from funcad.primitives.special_rules import function_of, gauss, in_double, missing, numerical, special_of, ufunc
-from funcad.primitives.special_table import by, circle, kernel, numeric, partials, several
 from funcad.primitives.transcendental import cos, cosh, exp, sin, sinc
+
+from funcad.primitives.special_rules import (  # isort: skip
+    by, circle, function_of, gauss, in_double, kernel,
+    missing, numeric, numerical, partials, several,
+    special_of, ufunc,
+)
 
 # -- Carlson's elliptic integrals, those of Legendre by the parameter, Jacobi's functions, the arithmetic-geometric mean
 #

@@ -1,7 +1,7 @@
 """Distribution functions that are mixtures, and the inverses of distribution functions in any argument.
 
 Values come from SciPy (special_rules.py has the door), derivatives from the implicit function theorem and from numerics of full
-accuracy, which are entered into the table of special_table.py.
+accuracy, which are entered into the table of special_rules.py.
 """
 
 from __future__ import annotations
@@ -24,9 +24,11 @@ from funcad.primitives.special_incomplete import (
     stdtr_v,
     student_density,
 )
-from funcad.primitives.special_rules import function_of, special_of
-from funcad.primitives.special_table import by, kernel, numeric, partials
 from funcad.primitives.transcendental import exp
+
+from funcad.primitives.special_rules import (  # isort: skip
+    by, function_of, kernel, numeric, partials, special_of,
+)
 
 # -- inverses of distribution functions in any argument: the implicit function theorem, from a table of laws
 #

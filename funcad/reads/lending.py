@@ -14,7 +14,6 @@ from __future__ import annotations
 import array
 import copy
 import functools
-import operator
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -31,6 +30,8 @@ from funcad.twin.templates import Untwinnable
 from funcad.twin.twins import Twins, is_twin
 from funcad.writes.plain import PLAIN, buffer, lent
 
+_BUILTIN = types.BuiltinFunctionType
+_ARRAYS = frozenset([np.ndarray, Tracer])
 _SPARSE = frozenset(["toarray", "todense", "diagonal", "dot"])
 _MEMORY = frozenset([bytes, bytearray, memoryview, array.array])
 _CONTAINERS = frozenset([list, dict, set, str])  # whose methods make no arrays
@@ -104,7 +105,7 @@ def _copied(out: Any, deep: bool, args: Sequence[Any]) -> Any:
 
 def run_lending(f: Any, how: Callable[[Any], Any] | None, *args: Any, **kwargs: Any) -> Any:
     """`how(f)(*args, **kwargs)`, where the user's functions that run get what they make as arrays that can be written."""
-    with Twins(_Lending) as twins, setting(lender=_Lender(twins)):
+    with Twins(_Lending, makes=True) as twins, setting(lender=_Lender(twins)):
         how = how or (state.observer or state.lender).runs_as
         return how(f)(*args, **kwargs)
 
@@ -196,14 +197,17 @@ class _Lending(Hooks):
     """The hooks of a twin that gets what it makes as arrays that can be written."""
 
     def call(self, function: Any) -> Any:
-        lender = state.lender
-        return function if lender is None else lender.runs_as(function)
-
-    binary_read = unary_read = staticmethod(operator.call)
-    load_item_read = staticmethod(operator.getitem)
+        if type(function) is _BUILTIN and type(function.__self__) in _CONTAINERS or state.lender is None:
+            return function
+        return state.lender.runs_as(function)
 
     def call_read(self, function: Any) -> Any:
         """What it makes is only read."""
+        if type(function) is _BUILTIN and type(function.__self__) in _CONTAINERS:
+            return function
+        read_only = getattr(function, "read_only", None)  # of a door
+        if read_only is not None and state.abstract is None:
+            return read_only
         lender = state.lender
         found = function if lender is None else lender.runs_as(function)
         bare = type(found) is _LibraryCall and getattr(function, "__name__", "") != "astype" and library_of(function)
@@ -219,7 +223,29 @@ class _Lending(Hooks):
 
     def load_item(self, owner: Any, key: Any) -> Any:
         out = owner[key]
-        return lend_item(owner, out)
+        return out if type(out) is not np.ndarray else lend_item(owner, out)
+
+    def augmented(self, owner: Any) -> Any:
+        """Arrays take what `owner[key] += value` has made; what others keep of it may be written."""
+        kind = type(owner)
+        known = kind in _ARRAYS or kind.__module__.startswith("scipy.sparse")
+        return owner if known or state.lender is None else _Keeper(owner)
+
+
+class _Keeper:
+    """Stands for a list, a dict or another object in `owner[key] += value`: what the sum has made is lent."""
+
+    __slots__ = ("owner", "old")
+
+    def __init__(self, owner: Any) -> None:
+        self.owner = owner
+
+    def __getitem__(self, key: Any) -> Any:
+        self.old = out = lend_item(self.owner, self.owner[key])
+        return out
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self.owner[key] = lend_new(value, (self.old,), False) if value is not self.old else value
 
 
 def lend_item(owner: Any, out: Any) -> Any:

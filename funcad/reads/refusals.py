@@ -57,6 +57,7 @@ class Refusal(BaseException):
         super().__init__(f"{reason}, at {where}" if where else reason)
         self.code = code  # that does it; None: the function's own
         self.outside: list[tuple[str, str, str]] = []  # what f had read before, as `Guards.listed` has it
+        self.happened: list[tuple[str, Any]] = []  # effects of this call until then, by name, with what they gave
 
 
 class Raised(Refusal):

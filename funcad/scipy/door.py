@@ -15,9 +15,9 @@ from types import FunctionType
 from typing import Any
 
 from funcad.configuration import Function
+from funcad.host.real_types import ufunc_behind
 from funcad.memo import remembers
 from funcad.numpy.dispatch import documented, find, lifted, public_function
-from funcad.primitives.special_rules import ufunc_behind
 from funcad.unjitted.remembered import remembered
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from funcad.configuration import OnDemand
 from funcad.errors import MissingRuleError
 from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.ir.aval import AnyAval, Aval, Params, Tangent, Value, aval_of, is_inexact
@@ -20,8 +21,9 @@ from funcad.ir.interpret import walk
 from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind, stage_constants, trace_function
-from funcad.masks.masked_rules import apart_of, cleaned, joined, masked_rule, whole_mask_of, with_whole
 from funcad.primitives.shape import rule_of
+
+masked_rules = OnDemand("funcad.masks.masked_rules")  # of tangents in forward mode: those that are recorded have no masks
 
 
 def no_rule(primitive: Primitive, primals: Sequence[Value]) -> MissingRuleError:
@@ -44,9 +46,9 @@ def jvp_step(
     if rule:
         if linear or primitive.takes_masks:
             return rule(primals, tangents, **params)
-        whole = whole_mask_of(tangents)
-        outs, touts = rule(primals, [cleaned(t) for t in tangents], **params)
-        return outs, [with_whole(t, whole) for t in touts]
+        whole = masked_rules.whole_mask_of(tangents)
+        outs, touts = rule(primals, [masked_rules.cleaned(t) for t in tangents], **params)
+        return outs, [masked_rules.with_whole(t, whole) for t in touts]
     out = bind(primitive, *primals, **params)
     if primitive.jvp is None:
         outs = out if primitive.multiple else [out]
@@ -55,7 +57,7 @@ def jvp_step(
         return outs, [None] * len(outs)
     token = suppress_warnings()
     try:
-        tangent = (rule_of if linear else masked_rule)(primitive, primals, tangents, out, params)
+        tangent = (rule_of if linear else masked_rules.masked_rule)(primitive, primals, tangents, out, params)
     finally:
         restore_warnings(token)
     return (out, tangent) if primitive.multiple else ([out], [tangent])
@@ -79,7 +81,7 @@ def jvp_eval(
 
     outs = walk(jaxpr, values, step, stage, given)
     touts = [given.get(o) for o in jaxpr.outputs]
-    return outs, touts if masked else [cleaned(t) for t in touts]
+    return outs, touts if masked or linear else [masked_rules.cleaned(t) for t in touts]
 
 
 def _strong(aval: AnyAval) -> AnyAval:
@@ -111,7 +113,7 @@ def masked_jvp(
     jaxpr: Jaxpr, primals: Sequence[Value], tangents: Sequence[Tangent], run: Callable[[Jaxpr, list[Value]], list[Value]]
 ) -> tuple[list[Value], list[Tangent]]:
     """`primal_and_jvp` of a program that is called once, with masks: `run(program, args)` calls the derived one."""
-    kinds, given = apart_of(tangents)
+    kinds, given = masked_rules.apart_of(tangents)
     key = ("masked_jvp", kinds)
     found = jaxpr.memo.get(key)
     n, m = len(jaxpr.inputs), len(jaxpr.outputs)
@@ -119,12 +121,12 @@ def masked_jvp(
         box: list[Any] = []
 
         def program(*values: Value) -> list[Value]:
-            outs, touts = jvp_eval(jaxpr, values[:n], joined(kinds, values[n:]), masked=True)
-            box[:], results = apart_of(touts)
+            outs, touts = jvp_eval(jaxpr, values[:n], masked_rules.joined(kinds, values[n:]), masked=True)
+            box[:], results = masked_rules.apart_of(touts)
             return [*outs, *results]
 
         derived, consts = trace_function(program, [*jaxpr.in_avals, *map(_strong, map(aval_of, given))], name="jvp")
         found = jaxpr.memo.setdefault(key, (derived, consts, tuple(box)))
     derived, consts, results = found
     outs = run(derived, [*consts, *primals, *given])
-    return outs[:m], joined(results, outs[m:])
+    return outs[:m], masked_rules.joined(results, outs[m:])

@@ -22,8 +22,9 @@ numbers are leaves; `field(metadata={'static': True})` makes a field part of the
 Layer(w=3.0, act='relu')
 """
 
-import importlib as _importlib
+import typing as _typing
 
+from funcad.configuration import later as _later
 from funcad.configuration import public_names as _public_names
 
 # isort: off
@@ -34,25 +35,35 @@ from funcad.tree.containers import (
     register_pytree_with_keys as register_pytree_with_keys, register_pytree_with_keys_class as register_pytree_with_keys_class,
     register_static as register_static, static as static,
 )  # fmt: skip
-from funcad.tree.functions import (
-    all as all, all_leaves as all_leaves, any as any, broadcast as broadcast, flatten_one_level as flatten_one_level,
-    flatten_one_level_with_keys as flatten_one_level_with_keys, flatten_with_path as flatten_with_path,
-    is_tree_node as is_tree_node, leaves as leaves, leaves_with_path as leaves_with_path, map as map,
-    map_with_path as map_with_path, reduce as reduce, reduce_associative as reduce_associative, structure as structure,
-    transpose as transpose, treedef_children as treedef_children, treedef_is_leaf as treedef_is_leaf,
-    treedef_tuple as treedef_tuple, unflatten as unflatten,
-)  # fmt: skip
 from funcad.tree.treedef import (
     LEAF as LEAF, TreeDef as TreeDef, describe_difference as describe_difference, flatten as flatten,
-    flatten_axes as flatten_axes,
+    flatten_axes as flatten_axes, leaves as leaves, structure as structure,
 )  # fmt: skip
+if _typing.TYPE_CHECKING:
+    from funcad.tree.functions import (
+        all as all, all_leaves as all_leaves, any as any, broadcast as broadcast, flatten_one_level as flatten_one_level,
+        flatten_one_level_with_keys as flatten_one_level_with_keys, flatten_with_path as flatten_with_path,
+        is_tree_node as is_tree_node, leaves_with_path as leaves_with_path, map as map,
+        map_with_path as map_with_path, reduce as reduce, reduce_associative as reduce_associative,
+        transpose as transpose, treedef_children as treedef_children, treedef_is_leaf as treedef_is_leaf,
+        treedef_tuple as treedef_tuple, unflatten as unflatten,
+    )  # fmt: skip
+    from funcad.tree.saving import load as load, save as save
 # isort: on
 
+_FILES = {  # which a gradient does not need
+    "functions": (
+        "all all_leaves any broadcast flatten_one_level flatten_one_level_with_keys "
+        "flatten_with_path is_tree_node leaves_with_path map map_with_path reduce "
+        "reduce_associative transpose treedef_children treedef_is_leaf treedef_tuple "
+        "unflatten"
+    ),
+    "saving": "load save",
+}
+_FILE_OF, _value_of = _later(globals(), _FILES)
 
-def __getattr__(name: str) -> object:
-    if name not in ("load", "save"):
-        raise AttributeError(f"module 'funcad.tree' has no attribute {name!r}")
-    return getattr(_importlib.import_module("funcad.tree.saving"), name)  # with what opens files, which others do not need
 
-
-__dir__ = _public_names(globals(), ["load", "save"])
+if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
+    __getattr__ = _value_of
+__dir__ = _public_names(globals(), _FILE_OF)
+__all__ = __dir__()

@@ -9,7 +9,7 @@ from itertools import islice
 
 from funcad.errors import TreeMismatchError
 from funcad.tree.containers import LEAF_TYPES, OBJECT, keystr, kind_of
-from funcad.tree.treedef import LEAF, TUPLE, TreeDef, describe_difference, flatten
+from funcad.tree.treedef import LEAF, TUPLE, TreeDef, describe_difference, flatten, leaves, structure
 
 TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import
 if TYPE_CHECKING:
@@ -60,74 +60,6 @@ def unflatten(treedef: TreeDef, leaves: Iterable[Any]) -> Any:
     flatten, structure
     """
     return treedef.unflatten(leaves)
-
-
-def leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
-    """The leaves of a tree.
-
-    Parameters
-    ----------
-    tree : any container, or a leaf
-        The tree.
-    is_leaf : callable, optional
-        `is_leaf(part)` says that a part is taken for a leaf.
-
-    Returns
-    -------
-    list
-        The leaves, in order; those of dicts in the order of their keys.
-
-    Notes
-    -----
-    None has no leaves. As `jax.tree.leaves`, but keys that cannot be ordered are no error. It raises nothing.
-
-    Examples
-    --------
-    >>> from funcad import tree
-    >>> tree.leaves({'b': [2, 3], 'a': 1, 'c': None})
-    [1, 2, 3]
-    >>> tree.leaves({'a': 1, 'c': None}, is_leaf=lambda part: part is None)
-    [1, None]
-
-    See also
-    --------
-    flatten, structure, map
-    """
-    return flatten(tree, is_leaf)[0]
-
-
-def structure(tree: Any, is_leaf: IsLeaf = None) -> TreeDef:
-    """The structure of a tree: what is left without its leaves.
-
-    Parameters
-    ----------
-    tree : any container, or a leaf
-        The tree.
-    is_leaf : callable, optional
-        `is_leaf(part)` says that a part is taken for a leaf.
-
-    Returns
-    -------
-    TreeDef
-        A hashable value. Two trees have equal structures if `map` can take both.
-
-    Notes
-    -----
-    As `jax.tree.structure`. It raises nothing.
-
-    Examples
-    --------
-    >>> from funcad import tree
-    >>> tree.structure({'a': 1, 'b': (2, None)})
-    PyTreeDef({'a': *, 'b': (*, None)})
-    >>> tree.structure([1, (2, 3)], is_leaf=lambda part: isinstance(part, tuple)) == tree.structure([0, 0])
-    True
-
-    See also
-    --------
-    flatten, unflatten, leaves
-    """
-    return flatten(tree, is_leaf)[1]
 
 
 if TYPE_CHECKING:
@@ -182,7 +114,7 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) ->
         if type(tree) in LEAF_TYPES:
             return f(tree, *rest)
         if type(tree) is tuple and LEAF_TYPES.issuperset(builtins.map(type, tree)):
-            if all([type(other) is tuple and len(other) == len(tree) for other in rest]):
+            if not rest or builtins.all([type(other) is tuple and len(other) == len(tree) for other in rest]):
                 return tuple(builtins.map(f, tree, *rest))
     own, treedef = flatten(tree, is_leaf)
     others = [treedef.parts_of(other, f"rest[{i}]", "tree") for i, other in enumerate(rest)]

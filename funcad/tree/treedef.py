@@ -138,8 +138,11 @@ class TreeDef:
     (PyTreeDef({'a': *, 'b': (*, *)}), 3, {'a': 'x', 'b': ('y', 'z')})
     """
 
-    __slots__ = ("_kind", "_meta", "_children", "_keys", "_order", "_came", "_num_leaves", "_flat", "_hash", "__weakref__")
+    __slots__ = (
+        *("_kind", "_meta", "_children", "_keys", "_order", "_came", "_num_leaves", "_flat", "_hash", "orders", "__weakref__"),
+    )
     _num_leaves: int
+    orders: Any  # in which the keys of dicts came, at any depth; None if there is no dict of several keys
 
     def __init__(
         self,
@@ -161,11 +164,14 @@ class TreeDef:
         self._flat = True  # all children are leaves
         self._hash: int | None = None
         number: int = len(children)
+        several = number > 1 and (kind is DICT or kind is DEFAULT_DICT)
         for child in children:
             if child is not LEAF:
                 number += child._num_leaves - 1
                 self._flat = False
+                several = several or child.orders is not None
         self._num_leaves = number
+        self.orders = (order, () if self._flat else tuple([child.orders for child in children])) if several else None
 
     @property
     def num_leaves(self) -> int:
@@ -192,16 +198,9 @@ class TreeDef:
             return [()]
         return [(key, *path) for key, child in zip(self._child_keys(), self._children) for path in child._paths()]
 
-    @property
-    def orders(self) -> Any:
-        """The orders in which the keys of dicts came, at any depth; None if there is no dict of several keys."""
-        inner = () if self._flat else tuple([child.orders for child in self._children])
-        several = self._kind in (DICT, DEFAULT_DICT) and len(self._children) > 1
-        return (self._order, inner) if several or any([order is not None for order in inner]) else None
-
     def unflatten(self, leaves: Iterable[Any]) -> Any:
         """The tree with this structure and these leaves."""
-        if type(leaves) is not list:
+        if type(leaves) is not list and type(leaves) is not tuple:
             leaves = list(leaves)
         number = self._num_leaves
         if len(leaves) != number:
@@ -211,7 +210,8 @@ class TreeDef:
             return leaves[0]
         try:
             if self._flat and self._came is None:
-                return self._kind.unflatten(self._meta, tuple(leaves))  # type: ignore[union-attr]
+                children = tuple(leaves)
+                return children if self._kind is TUPLE else self._kind.unflatten(self._meta, children)  # type: ignore[union-attr]
             return self._build(iter(leaves))
         except RecursionError as error:
             raise structure_too_deep(self, error) from None
@@ -287,7 +287,7 @@ class TreeDef:
             children = tuple([next(leaves) if child is LEAF else child._build(leaves) for child in self._children])
         if self._came is not None:
             return self.close(children)
-        return self._kind.unflatten(self._meta, children)  # type: ignore[union-attr]
+        return children if self._kind is TUPLE else self._kind.unflatten(self._meta, children)  # type: ignore[union-attr]
 
     def close(self, children: tuple[Any, ...]) -> Any:
         """The container of these children, without looking at their structures."""
@@ -400,6 +400,11 @@ _DICTS = table(
     "keys in order of insertion: the keys sorted, and the TreeDef",
     MOST_REMEMBERED,
 )
+_NESTED = table(
+    "tree.nested",
+    "tuple or list, and which of the structures above its parts have: the TreeDef",
+    MOST_REMEMBERED,
+)
 _all_leaf_types = LEAF_TYPES.issuperset
 _all_data_types = DATA_TYPES.issuperset
 _OWN_KINDS = (TUPLE, LIST, DICT, ORDERED_DICT, DEFAULT_DICT, NONE, NAMED_TUPLE, OBJECT)
@@ -438,13 +443,85 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
     --------
     unflatten, leaves, structure
     """
-    if is_leaf is None and type(tree) in LEAF_TYPES:
-        return [tree], LEAF
+    if is_leaf is None:
+        cls = type(tree)
+        if cls in LEAF_TYPES:
+            return [tree], LEAF
+        if (cls is tuple or cls is list) and len(tree) < _SMALL and _all_leaf_types(map(type, tree)):
+            return list(tree), (_TUPLES if cls is tuple else _LISTS)[len(tree)]
     leaves: list[Any] = []
     try:
         return leaves, _flatten_into(leaves, tree, is_leaf)
     except RecursionError as error:
         raise tree_too_deep(tree, is_leaf, error) from None
+
+
+def leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
+    """The leaves of a tree.
+
+    Parameters
+    ----------
+    tree : any container, or a leaf
+        The tree.
+    is_leaf : callable, optional
+        `is_leaf(part)` says that a part is taken for a leaf.
+
+    Returns
+    -------
+    list
+        The leaves, in order; those of dicts in the order of their keys.
+
+    Notes
+    -----
+    None has no leaves. As `jax.tree.leaves`, but keys that cannot be ordered are no error. It raises nothing.
+
+    Examples
+    --------
+    >>> from funcad import tree
+    >>> tree.leaves({'b': [2, 3], 'a': 1, 'c': None})
+    [1, 2, 3]
+    >>> tree.leaves({'a': 1, 'c': None}, is_leaf=lambda part: part is None)
+    [1, None]
+
+    See also
+    --------
+    flatten, structure, map
+    """
+    return flatten(tree, is_leaf)[0]
+
+
+def structure(tree: Any, is_leaf: IsLeaf = None) -> TreeDef:
+    """The structure of a tree: what is left without its leaves.
+
+    Parameters
+    ----------
+    tree : any container, or a leaf
+        The tree.
+    is_leaf : callable, optional
+        `is_leaf(part)` says that a part is taken for a leaf.
+
+    Returns
+    -------
+    TreeDef
+        A hashable value. Two trees have equal structures if `map` can take both.
+
+    Notes
+    -----
+    As `jax.tree.structure`. It raises nothing.
+
+    Examples
+    --------
+    >>> from funcad import tree
+    >>> tree.structure({'a': 1, 'b': (2, None)})
+    PyTreeDef({'a': *, 'b': (*, None)})
+    >>> tree.structure([1, (2, 3)], is_leaf=lambda part: isinstance(part, tuple)) == tree.structure([0, 0])
+    True
+
+    See also
+    --------
+    flatten, unflatten, leaves
+    """
+    return flatten(tree, is_leaf)[1]
 
 
 def _flatten_into(leaves: list[Any], tree: Any, is_leaf: IsLeaf) -> TreeDef:
@@ -457,10 +534,12 @@ def _flatten_into(leaves: list[Any], tree: Any, is_leaf: IsLeaf) -> TreeDef:
         leaves.append(tree)
         return LEAF
     elif cls is tuple or cls is list:
-        if len(tree) < _SMALL and _all_leaf_types(map(type, tree)):
+        if _all_leaf_types(map(type, tree)):
             leaves += tree
-            return (_TUPLES if cls is tuple else _LISTS)[len(tree)]
-        return TreeDef(KINDS[cls], None, tuple([_flatten_into(leaves, part, None) for part in tree]))
+            n = len(tree)
+            return (_TUPLES if cls is tuple else _LISTS)[n] if n < _SMALL else TreeDef(KINDS[cls], None, (LEAF,) * n)
+        nested = _two_deep(leaves, tree) if len(tree) < _SMALL else None
+        return nested or TreeDef(KINDS[cls], None, tuple([_flatten_into(leaves, part, None) for part in tree]))
     elif cls is dict and (known := _DICTS.get(tuple(tree))) is not None and are_strings(map(type, tree)):
         values = [tree[key] for key in known[0]]
         if _all_leaf_types(map(type, values)):
@@ -483,6 +562,25 @@ def _flatten_into(leaves: list[Any], tree: Any, is_leaf: IsLeaf) -> TreeDef:
     if cls is dict and node._flat and are_strings(map(type, meta)):
         _DICTS.put(tuple(tree), (meta, node))
     return node
+
+
+def _two_deep(leaves: list[Any], tree: Any) -> TreeDef | None:
+    """The structure of a tuple or list of leaves and of small tuples and lists of leaves; None, and no leaf, of another one."""
+    children: list[TreeDef] = []
+    found: list[Any] = []
+    for part in tree:
+        cls = type(part)
+        if cls in LEAF_TYPES:
+            children.append(LEAF)
+            found.append(part)
+        elif (cls is tuple or cls is list) and len(part) < _SMALL and _all_leaf_types(map(type, part)):
+            children.append((_TUPLES if cls is tuple else _LISTS)[len(part)])
+            found += part
+        else:
+            return None
+    leaves += found
+    key = (type(tree), *map(id, children))  # of objects that stay
+    return _NESTED.get(key) or _NESTED.put(key, TreeDef(KINDS[type(tree)], None, tuple(children)))
 
 
 def _order(kind: ContainerKind, tree: Any, meta: Any) -> tuple[int, ...] | None:

@@ -103,6 +103,10 @@ class Hooks:
         """An operand of `a < b < c`, where Python itself compares; b is told twice."""
         return value
 
+    def augmented(self, owner: Any) -> Any:
+        """What reads and stores in `owner[key] += value`, where the hooks are told of what makes something alone."""
+        return owner
+
     # -- values of which more is asked than what they are
 
     def iterate(self, value: Any, depth: int) -> Any:

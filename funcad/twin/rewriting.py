@@ -20,7 +20,7 @@ from typing import Any
 
 from funcad.twin.choices import choice
 from funcad.twin.scopes import Scope, Scopes, all_arguments, mangled
-from funcad.twin.written import read_only
+from funcad.twin.written import makes_nothing, read_only
 
 MARK = "\0funcad:"  # what the constants begin with that hooks take the place of
 AT_LEVEL = "@"  # `load_free@2`: of a variable of the function that is 2 around this one
@@ -48,14 +48,19 @@ def unpacking_depth(target: ast.AST | None) -> int:
 
 
 class Rewriter(ast.NodeTransformer):
-    """Rewrites what is inside functions; code of the module itself stays as it is."""
+    """Rewrites what is inside functions; code of the module itself stays as it is.
 
-    def __init__(self, module: ast.Module) -> None:
+    `makes`: the hooks are told of nothing but calls, and of what makes something that may be written (reads/lending.py).
+    """
+
+    def __init__(self, module: ast.Module, makes: bool = False) -> None:
+        self._makes = makes
         self._scopes = Scopes(module)
         self._now: Scope = self._scopes.of[module]
         self._class = ""
         self._read_only, self.plain_arguments = read_only(module)
         self.plain_calls = {(n.end_lineno, n.end_col_offset) for n in self._read_only if isinstance(n, ast.Call)}  # their ends
+        self._left = makes_nothing(module) if makes else set()  # as they stand
         self._sure: set[str] = set()  # local variables that are bound where the walk is
         imports = [n for n in module.body if isinstance(n, (ast.Import, ast.ImportFrom))]
         self._imports = {(alias.asname or alias.name).partition(".")[0] for n in imports for alias in n.names}
@@ -74,6 +79,11 @@ class Rewriter(ast.NodeTransformer):
     def _live(self) -> bool:
         return self._now.level > 0
 
+    @property
+    def _told(self) -> bool:
+        """Are the hooks told of everything?"""
+        return self._now.level > 0 and not self._makes
+
     def _inside(self, node: ast.AST, body: list[ast.stmt]) -> list[ast.stmt]:
         """The body of a function or class, rewritten; it begins by telling which outer names it may bind."""
         before, self._now = self._now, self._scopes.of[node]
@@ -81,7 +91,7 @@ class Rewriter(ast.NodeTransformer):
         rest = body[len(docstring) :]
         arguments = all_arguments(node.args) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) else []
         sure, self._sure = self._sure, {a.arg for a in arguments}
-        outside = self._now.stored_outside() if self._live else []
+        outside = self._now.stored_outside() if self._told else []
         told = [self._will_store(name, (rest or body)[0]) for name in outside]
         rewritten = self._statements(rest)
         self._now, self._sure = before, sure
@@ -175,7 +185,7 @@ class Rewriter(ast.NodeTransformer):
     # -- loads
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        if not self._live or not isinstance(node.ctx, ast.Load) or node.id in ("__class__", "__debug__"):
+        if not self._told or not isinstance(node.ctx, ast.Load) or node.id in ("__class__", "__debug__"):
             return node
         name = mangled(node.id, self._class)
         where = self._now.find(name)
@@ -189,7 +199,7 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.AST:
         node.value = self.visit(node.value)
-        if not self._live:
+        if not self._told and (not self._live or node.attr not in _CODES):
             return node
         if not isinstance(node.ctx, ast.Load):
             node.value = self.hook("target", node.value, node.value)
@@ -199,9 +209,9 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
         node.value = self.visit(node.value)
-        if not isinstance(node.ctx, ast.Load) and self._live:
+        if not isinstance(node.ctx, ast.Load) and self._told:
             node.value = self.hook("target", node.value, node.value)
-        loads = isinstance(node.ctx, ast.Load) and self._live
+        loads = isinstance(node.ctx, ast.Load) and self._is_hooked(node)
         node.slice = self._key(node.slice) if loads else self.visit(node.slice)
         return self.hook(self._made("load_item", node), node, node.value, node.slice) if loads else node
 
@@ -218,7 +228,7 @@ class Rewriter(ast.NodeTransformer):
     def _imported(self, node: ast.ImportFrom) -> list[ast.stmt]:
         """What an import has bound is stored once more, after its hook."""
         out: list[ast.stmt] = [node]
-        for alias in node.names if self._live else []:
+        for alias in node.names if self._told else []:
             bound = alias.asname or alias.name
             found = [node.level, node.module or "", alias.name, _name(bound, ast.Load(), alias)]
             value = self.hook("load_imported", alias, *found)
@@ -232,7 +242,7 @@ class Rewriter(ast.NodeTransformer):
     def visit_Call(self, node: ast.Call) -> ast.AST:
         at = _at_the_name(node, node.func) if self._is_method_call(node) else node
         node.func = self.visit(node.func)
-        if self._live:
+        if self._live and node not in self._left:
             node.func = self.hook(self._made("call", node), node.func, node.func)
         node.args = [self.visit(argument) for argument in node.args]
         node.keywords = [self.visit(keyword) for keyword in node.keywords]
@@ -256,23 +266,23 @@ class Rewriter(ast.NodeTransformer):
 
     def _spread(self, value: ast.expr) -> ast.expr:
         value = self.visit(value)
-        return self.hook("spread", value, value) if self._live else value
+        return self.hook("spread", value, value) if self._told else value
 
     def visit_Starred(self, node: ast.Starred) -> ast.AST:
         node.value = self.visit(node.value)
-        if self._live and isinstance(node.ctx, ast.Load):
+        if self._told and isinstance(node.ctx, ast.Load):
             node.value = self.hook("iterate", node.value, node.value, 1)
         return node
 
     def visit_YieldFrom(self, node: ast.YieldFrom) -> ast.AST:
         node.value = self.visit(node.value)
-        if self._live:
+        if self._told:
             node.value = self.hook("iterate", node.value, node.value, 1)
         return node
 
     def _iterated(self, node: ast.For | ast.comprehension) -> ast.expr:
         value = self.visit(node.iter)
-        if not self._live or getattr(node, "is_async", False):
+        if not self._told or getattr(node, "is_async", False):
             return value
         return self.hook("iterate", value, value, 1 + unpacking_depth(node.target))
 
@@ -286,7 +296,7 @@ class Rewriter(ast.NodeTransformer):
         for item in node.items:
             manager = self.visit(item.context_expr)
             depth = unpacking_depth(item.optional_vars)
-            item.context_expr = self.hook("enter", manager, manager, depth) if self._live else manager
+            item.context_expr = self.hook("enter", manager, manager, depth) if self._told else manager
             item.optional_vars = item.optional_vars and self.visit(item.optional_vars)
         node.body = self._statements(node.body)
         return node
@@ -309,11 +319,11 @@ class Rewriter(ast.NodeTransformer):
     def visit_FormattedValue(self, node: ast.FormattedValue) -> ast.AST:
         self.generic_visit(node)
         spec = node.format_spec
-        return self.hook("formatted", node.value, node.value, node.conversion, spec) if self._live else node
+        return self.hook("formatted", node.value, node.value, node.conversion, spec) if self._told else node
 
     def visit_JoinedStr(self, node: ast.JoinedStr) -> ast.AST:
         self.generic_visit(node)
-        return self.hook("joined", node, *node.values) if self._live else node
+        return self.hook("joined", node, *node.values) if self._told else node
 
     # -- truths
 
@@ -328,7 +338,7 @@ class Rewriter(ast.NodeTransformer):
             return node
         found = self.visit(node)
         is_bool = isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not)
-        return found if not self._live or is_bool or is_constant(node) else self.hook(hook, found, found, kept)
+        return found if not self._told or is_bool or is_constant(node) else self.hook(hook, found, found, kept)
 
     def visit_BoolOp(self, node: ast.BoolOp) -> ast.AST:
         node.values = [*[self.truth(value, True) for value in node.values[:-1]], self.visit(node.values[-1])]
@@ -342,7 +352,7 @@ class Rewriter(ast.NodeTransformer):
     visit_While = _tested
 
     def visit_If(self, node: ast.If) -> ast.AST:
-        found = choice(self, node.test, node.body, node.orelse) if self._live else None
+        found = choice(self, node.test, node.body, node.orelse) if self._told else None
         if found is None:
             return self._tested(node)
         names, tried, asked = found
@@ -353,14 +363,14 @@ class Rewriter(ast.NodeTransformer):
         return ast.copy_location(ast.If(tried, [chosen], [ast.copy_location(other, node)]), node)
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.AST:
-        found = choice(self, node.test, node.body, node.orelse) if self._live else None
+        found = choice(self, node.test, node.body, node.orelse) if self._told else None
         test = self.truth(node.test) if found is None else found[2]
         asked = ast.copy_location(ast.IfExp(test, self.visit(node.body), self.visit(node.orelse)), node)
         return asked if found is None else ast.copy_location(ast.IfExp(found[1], self.hook("chosen", node), asked), node)
 
     def visit_Assert(self, node: ast.Assert) -> ast.AST:
         node.test, node.msg = self.truth(node.test), node.msg and self.visit(node.msg)
-        if self._live and node.msg is not None and not is_constant(node.msg):
+        if self._told and node.msg is not None and not is_constant(node.msg):
             node.msg = self.hook("message", node.msg, node.msg)
         return node
 
@@ -370,15 +380,19 @@ class Rewriter(ast.NodeTransformer):
         if isinstance(node.op, ast.Not):
             node.operand = self.truth(node.operand)
             return node
-        if not self._live or is_constant(node):
-            return node if self._live else self.generic_visit(node)
+        if not self._is_hooked(node):
+            return node if is_constant(node) else self.generic_visit(node)
         return self.hook(self._made("unary", node), node, self.mark(type(node.op).__name__, node), self.visit(node.operand))
 
     def visit_BinOp(self, node: ast.BinOp) -> ast.AST:
-        if not self._live or is_constant(node):
-            return node if self._live else self.generic_visit(node)
+        if not self._is_hooked(node):
+            return node if is_constant(node) else self.generic_visit(node)
         op = self.mark(type(node.op).__name__, node)
         return self.hook(self._made("binary", node), node, op, self.visit(node.left), self.visit(node.right))
+
+    def _is_hooked(self, node: ast.expr) -> bool:
+        """An operator or an index: is the hook told of it?"""
+        return self._live and not is_constant(node) and not (self._makes and (node in self._read_only or node in self._left))
 
     def _made(self, kind: str, node: ast.AST) -> str:
         """The kind of hook of what makes something."""
@@ -387,9 +401,9 @@ class Rewriter(ast.NodeTransformer):
     def visit_Compare(self, node: ast.Compare) -> ast.AST:
         sides = [self.visit(node.left), *[self.visit(side) for side in node.comparators]]
         ops = [self.mark(type(op).__name__, node) for op in node.ops]
-        if self._live and len(ops) == 1:
+        if self._told and len(ops) == 1:
             return self.hook("compare", node, ops[0], *sides)
-        for i, op in enumerate(ops if self._live else []):
+        for i, op in enumerate(ops if self._told else []):
             for j in (i, i + 1):
                 sides[j] = self.hook("chained", sides[j], op, sides[j])
         node.left, node.comparators = sides[0], sides[1:]
@@ -401,7 +415,7 @@ class Rewriter(ast.NodeTransformer):
         node.value = self.visit(node.value)
         depths = [unpacking_depth(target) for target in node.targets]
         node.targets = [self.visit(target) for target in node.targets]
-        if not self._live or not any(depths):
+        if not self._told or not any(depths):
             return node
         if len(depths) == 1:
             node.value = self.hook("iterate", node.value, node.value, depths[0])
@@ -426,6 +440,10 @@ class Rewriter(ast.NodeTransformer):
         if isinstance(target, ast.Attribute):
             name = mangled(target.attr, self._class)
             begun = self.hook("augment_attribute", _at_the_name(target, target), self.visit(target.value), name, op)
+        elif self._makes:
+            node.value, target.value, target.slice = map(self.visit, (node.value, target.value, target.slice))
+            target.value = self.hook("augmented", target.value, target.value)
+            return node
         else:
             begun = self.hook("augment_item", target, self.visit(target.value), self._key(target.slice), op)
         return ast.copy_location(ast.Expr(ast.copy_location(ast.Call(begun, [self.visit(node.value)], []), node)), node)
@@ -434,7 +452,7 @@ class Rewriter(ast.NodeTransformer):
 
     def visit_Match(self, node: ast.Match) -> ast.AST | list[ast.stmt]:
         """The classes of patterns may be names and attributes of names only: their hooks stand before the statement."""
-        if not self._live:
+        if not self._told:
             return self.generic_visit(node)
         patterns = [n for case in node.cases for n in ast.walk(case.pattern) if isinstance(n, ast.MatchClass)]
         before = [self._looked_at(pattern.cls) for pattern in patterns]
@@ -466,7 +484,7 @@ class Rewriter(ast.NodeTransformer):
         return node
 
     def _pattern_value(self, node: ast.expr) -> ast.expr:
-        if not self._live or not isinstance(node, ast.Attribute):
+        if not self._told or not isinstance(node, ast.Attribute):
             return node
         return ast.copy_location(ast.Attribute(self.hook("boxed", node, self.visit(node)), "value", ast.Load()), node)
 

@@ -67,10 +67,11 @@ def inner_codes(code: types.CodeType) -> list[types.CodeType]:
 class Rewritten:
     """A rewritten code, and where in its constants hooks and the codes inside it stand."""
 
-    __slots__ = ("code", "plain_calls", "plain_arguments", "sites", "_hooks", "_inner", "_is_function")
+    __slots__ = ("code", "makes", "plain_calls", "plain_arguments", "sites", "_hooks", "_inner", "_is_function")
 
     def __init__(self, code: types.CodeType) -> None:
         self.code = code
+        self.makes = False  # are the hooks told of nothing but what makes something?
         self.plain_calls: Any = frozenset()  # where calls end whose results are only read
         self.plain_arguments: Any = frozenset()  # names of arguments that are
         self.sites: dict[tuple[bool, int], bool] = {}  # of the code or its rewritten one, and the offset of a call: is it one?
@@ -109,8 +110,8 @@ _OF_OTHERS = {"load_free": "variable", "will_store_free": "no_store"}  # and wha
 class ModuleText:
     """One module, parsed once; its functions are rewritten when they are asked for, by the top-level statement or method."""
 
-    def __init__(self, text: str, filename: str) -> None:
-        self.text, self._filename = text, filename
+    def __init__(self, text: str, filename: str, makes: bool) -> None:
+        self.text, self._filename, self._makes = text, filename, makes
         self._tree = ast.parse(text, filename)
         self._done: set[ast.AST] = set()
         self._alone: set[ast.AST] = set()
@@ -141,11 +142,12 @@ class ModuleText:
         module = ast.Module([*imports, *[statement for statement in statements if statement not in imports]], [])
         futures = sum([flag for flag in _FUTURES if flag & flags]) | ast.PyCF_ALLOW_TOP_LEVEL_AWAIT
         original = compile(module, self._filename, "exec", futures, dont_inherit=True)
-        rewriter = Rewriter(module)
+        rewriter = Rewriter(module, self._makes)
         module = ast.fix_missing_locations(rewriter.visit(module))
         made = compile(module, self._filename, "exec", futures, dont_inherit=True)
         for plain, rewritten in _pairs(original, Rewritten(made)):
             rewritten.plain_calls, rewritten.plain_arguments = rewriter.plain_calls, rewriter.plain_arguments
+            rewritten.makes = self._makes
             self._found.setdefault((plain.co_qualname, plain.co_firstlineno), []).append((plain, rewritten))
 
 
@@ -214,21 +216,24 @@ def _same_constant(a: Any, b: Any) -> bool:
 # -- tables
 
 _modules = table("twin.modules", "file: its text, parsed and rewritten; the last used come last", MODULES, same=None)
-_codes = table("twin.codes", "identity of a code object, as long as it lives: the rewritten code, or why not", same=None)
+_codes = table(
+    "twin.codes", "identity of a code object, as long as it lives, and what hooks are told of: the rewritten code", same=None
+)
 _lock = threading.RLock()
 
 
-def rewritten_code(code: types.CodeType, globals_: dict[str, Any]) -> Rewritten:
-    """The rewritten code of a function. Raises Untwinnable, each time for the same reason."""
-    known = _codes.get(id(code))
+def rewritten_code(code: types.CodeType, globals_: dict[str, Any], makes: bool = False) -> Rewritten:
+    """The rewritten code of a function (`makes`: see Rewriter). Raises Untwinnable, each time for the same reason."""
+    at = id(code), makes
+    known = _codes.get(at)
     if known is None or known[0]() is not code:
         with _lock:
             try:
-                found: Rewritten | Untwinnable = _searched(code, globals_)
+                found: Rewritten | Untwinnable = _searched(code, globals_, makes)
             except Untwinnable as error:
                 found = Untwinnable(*error.args)  # a new one: what it was raised among would be kept with it
-            forget = partial(_forget, identity=id(code), codes=_codes)  # for codes that live until Python takes modules apart
-            known = _codes[id(code)] = (weakref.ref(code, forget), found)
+            forget = partial(_forget, at=at, codes=_codes)  # for codes that live until Python takes modules apart
+            known = _codes[at] = (weakref.ref(code, forget), found)
     if isinstance(known[1], Untwinnable):
         raise Untwinnable(*known[1].args)
     return known[1]
@@ -241,10 +246,11 @@ def is_only_read(frame: types.FrameType, look: bool) -> bool:
     if origin is not None:
         rewritten = origin.rewritten
     else:
-        if not look and id(code) not in _codes:
+        makes = (id(code), False) not in _codes
+        if not look and makes and (id(code), True) not in _codes:
             return False
         try:
-            rewritten = rewritten_code(code, frame.f_globals)
+            rewritten = rewritten_code(code, frame.f_globals, makes)
         except Untwinnable:
             return False
     found = rewritten.sites.get((origin is None, place))
@@ -256,47 +262,48 @@ def is_only_read(frame: types.FrameType, look: bool) -> bool:
 
 def arguments_only_read(f: Any) -> list[bool]:
     """Of the arguments by position of a function whose source has been found: is each only read?"""
-    known = _codes.get(id(f.__code__)) if type(f) is types.FunctionType else None
+    at = id(f.__code__) if type(f) is types.FunctionType else 0
+    known = _codes.get((at, True)) or _codes.get((at, False))
     if known is None or type(known[1]) is not Rewritten:
         return []
     return [name in known[1].plain_arguments for name in f.__code__.co_varnames[: f.__code__.co_argcount]]
 
 
-def _forget(gone: weakref.ref, identity: int, codes: dict[int, Any]) -> None:
-    known = codes.get(identity)
+def _forget(gone: weakref.ref, at: Any, codes: dict[Any, Any]) -> None:
+    known = codes.get(at)
     if known is not None and known[0] is gone:
-        del codes[identity]
+        del codes[at]
 
 
 # Hooks look like texts that are called; and Python has given the user's own warnings. Those of other threads pass.
 _UNSAID = [("ignore", None, SyntaxWarning, None, 0), ("ignore", re.compile("invalid"), DeprecationWarning, None, 0)]
 
 
-def _searched(code: types.CodeType, globals_: dict[str, Any]) -> Rewritten:
+def _searched(code: types.CodeType, globals_: dict[str, Any], makes: bool) -> Rewritten:
     try:
-        return _found(code, globals_)
+        return _found(code, globals_, makes)
     except Untwinnable:
         linecache.checkcache(code.co_filename)  # the module may have been loaded anew from a file that has been edited
-        return _found(code, globals_)
+        return _found(code, globals_, makes)
 
 
-def _found(code: types.CodeType, globals_: dict[str, Any]) -> Rewritten:
+def _found(code: types.CodeType, globals_: dict[str, Any], makes: bool) -> Rewritten:
     filename = code.co_filename
     text = "".join(linecache.getlines(filename, globals_))
     if not text:
         raise Untwinnable(_no_source(filename))
-    module = _modules.pop(filename, None)
+    module = _modules.pop((filename, makes), None)
     filters: Any = warnings.filters  # this list: another one is the user's `catch_warnings` to the traces of other threads
     filters[:0] = _UNSAID
     try:
         if module is None or module.text != text:
-            module = ModuleText(text, filename)
-        _modules[filename] = module
+            module = ModuleText(text, filename, makes)
+        _modules[filename, makes] = module
         while len(_modules) > MODULES:
             del _modules[next(iter(_modules))]
         return module.find(code)
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        _modules.pop(filename, None)  # it may be half rewritten
+        _modules.pop((filename, makes), None)  # it may be half rewritten
         raise Untwinnable(f"its source cannot be rewritten: {type(error).__name__}: {error}") from None
     finally:
         for entry in _UNSAID:

@@ -28,10 +28,13 @@ _HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class Twins:
-    """The twins of one trace: `with Twins(hooks_for) as twins`, which closes them. `hooks_for(root)` gives a root's hooks."""
+    """The twins of one trace: `with Twins(hooks_for) as twins`, which closes them. `hooks_for(root)` gives a root's hooks.
 
-    def __init__(self, hooks_for: Callable[[types.FunctionType], Hooks] = Hooks) -> None:
-        self._hooks_for = hooks_for
+    `makes`: which are told of nothing but calls, and of what makes something that may be written.
+    """
+
+    def __init__(self, hooks_for: Callable[[types.FunctionType], Hooks] = Hooks, makes: bool = False) -> None:
+        self._hooks_for, self._makes = hooks_for, makes
         self._made: dict[int, tuple[types.FunctionType, types.CodeType, types.FunctionType]] = {}  # holds the functions, too
         self._hooks: list[Hooks] = []
 
@@ -59,7 +62,10 @@ class Twins:
         if origin is not None and origin.maker is self:
             return f
         code = f.__code__ if origin is None else origin.code
-        rewritten = rewritten_code(code, f.__globals__) if origin is None else origin.rewritten
+        if origin is not None and origin.rewritten.makes == self._makes:
+            rewritten = origin.rewritten
+        else:
+            rewritten = rewritten_code(code, f.__globals__, self._makes)
         twin = self._twin(f, code, rewritten)
         self._made[id(f)] = f, f.__code__, twin
         return twin

@@ -59,6 +59,70 @@ def read_only(function: ast.AST) -> tuple[set[ast.AST], set[str]]:
     return set(made), {node.arg for node in rest if isinstance(node, ast.arg)} - reached
 
 
+def makes_nothing(function: ast.AST) -> set[ast.AST]:
+    """Methods of lists, and numbers and views at indices: expressions that make no array, whatever their values are."""
+    kinds, imports = _bound_names(function), imported_names(function)
+    numbers = {name for name, found in kinds.items() if found == {"number"}}
+    found = set[ast.AST]()
+    for node in ast.walk(function):
+        if isinstance(node, ast.Subscript):
+            owner = _dotted(node.value)
+            if (not owner or owner[0] not in imports) and _is_basic(node.slice, numbers):  # `np.r_[1]` makes one
+                found.add(node)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and isinstance(node.func.value, ast.Name):
+            if kinds.get(node.func.value.id) == {"list"}:
+                found.add(node)
+    return found
+
+
+def _is_basic(node: ast.AST, numbers: set[str]) -> bool:
+    """Is an array's element or view at this index, as `numbers` stand for integers?"""
+    if isinstance(node, ast.Tuple):
+        return all([_is_basic(part, numbers) for part in node.elts])
+    if isinstance(node, ast.Constant):
+        return type(node.value) in (int, type(None), type(...))
+    if isinstance(node, ast.UnaryOp):
+        return isinstance(node.op, ast.USub) and _is_basic(node.operand, numbers)
+    return isinstance(node, ast.Slice) or isinstance(node, ast.Name) and node.id in numbers
+
+
+def _bound_names(function: ast.AST) -> dict[str, set[str]]:
+    """What is bound to each name: "list", a "number" that counts, or "other"."""
+    known: dict[Any, str] = {}
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign):
+            for target in node.targets:
+                targets, values = [target], [node.value]
+                if isinstance(target, ast.Tuple) and isinstance(node.value, ast.Tuple):
+                    targets, values = target.elts, node.value.elts
+                if len(targets) == len(values):
+                    known |= dict(zip(targets, map(_kind, values)))
+        elif isinstance(node, (ast.For, ast.comprehension)) and isinstance(node.iter, ast.Call):
+            names = _dotted(node.iter.func)
+            if names == ["range"]:
+                known[node.target] = "number"
+            elif names == ["enumerate"] and isinstance(node.target, ast.Tuple):
+                known[node.target.elts[0]] = "number"
+        elif isinstance(node, ast.AugAssign) and _kind(node.value) != "other":
+            known[node.target] = _kind(node.value)
+    found: dict[str, set[str]] = {}
+    for node in ast.walk(function):
+        names = [node.id] if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load) else []
+        if not isinstance(node, ast.Name):  # arguments, imports, functions, handlers, patterns, `global`
+            parts = [getattr(node, part, None) for part in ("arg", "asname", "name", "rest")]
+            names = [part for part in parts if isinstance(part, str)]
+            names += node.names if isinstance(node, (ast.Global, ast.Nonlocal)) else []
+        for name in names:
+            found.setdefault(name.partition(".")[0], set()).add(known.get(node, "other"))
+    return found
+
+
+def _kind(value: ast.AST) -> str:
+    if isinstance(value, (ast.List, ast.ListComp)):
+        return "list"
+    return "number" if isinstance(value, ast.Constant) and type(value.value) is int else "other"
+
+
 class _Walk:
     """`written`: names and expressions that may be written; `same_memory`: of a name, what it may be the memory of."""
 

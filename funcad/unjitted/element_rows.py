@@ -8,18 +8,28 @@ here, and that nobody else holds.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from funcad.host.where import open_traces, state
-from funcad.ir.aval import Aval
+from funcad.ir.aval import Aval, shape_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
-from funcad.primitives.basic_indexing import basic_index_p, basic_place_p, basic_shape, basic_update_p, python_index, stack_p
-from funcad.primitives.shape import slice_p
+from funcad.primitives.basic_indexing import (
+    basic_index_p,
+    basic_place_p,
+    basic_shape,
+    basic_update_p,
+    gather,
+    python_index,
+    scatter,
+    stack_p,
+)  # fmt: skip
+from funcad.primitives.shape import reshape, slice_p
 from funcad.unjitted.kinds import RowCotangents, add_read
 
 
@@ -38,7 +48,8 @@ class _ElementRow:
     __slots__ = ()
     run: Any
     back: Any
-    there, sources = (0,), ()
+    there: tuple[int, ...] = (0,)
+    sources = ()
     many = free = wide = False
     over = None
     begins = plain = True
@@ -85,7 +96,10 @@ class _WriteRow(_ElementRow):
     __slots__ = ()
 
     def run(self, cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
-        where = python_index(kept[0])
+        self.cleared(cts, ct, numbers, python_index(kept[0]))
+
+    def cleared(self, cts: RowCotangents, ct: Any, numbers: Sequence[int], where: tuple) -> None:
+        """The cotangent of what was written, and of the array without it."""
         # somebody else may hold it: the user who gave it, or another row; operations on arrays of rank 0 give scalars
         if cts.at not in cts.own or type(ct) is not np.ndarray:
             ct = np.array(ct)
@@ -108,6 +122,28 @@ class _WriteRow(_ElementRow):
         index, _, dtype = kept
         written = ts[1] if len(ts) > 1 else np.zeros(basic_shape(index), dtype)[()]
         return [basic_update_p(ts[0], written, index=index)]
+
+
+class _WritePlacesRow(_WriteRow):
+    """The same at arrays of integers, one for each of the leading axes, that name each place once."""
+
+    __slots__ = ()
+
+    def run(self, cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
+        self.cleared(cts, ct, numbers, kept[0])
+
+    def columns(self, cts: RowCotangents, given: Any, numbers: Sequence[int], kept: Sequence[Any], size: int) -> None:
+        self.cleared(cts, given[0], numbers, (slice(None), *kept[0]))
+
+    def back(self, ct: Any, places: Any, shape: Any, dtype: Any) -> Sequence[Any]:
+        written = gather(ct, *places, unique=True)
+        nothing = np.zeros(shape_of(written), dtype)
+        return [scatter(ct, nothing, *places, unique=True), written]
+
+    def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        places, shape, dtype = kept
+        written = ts[1] if len(ts) > 1 else np.zeros((*places[0].shape, *shape[len(places) :]), dtype)
+        return [scatter(ts[0], written, *places, unique=True)]
 
 
 class _PickRow(_ElementRow):
@@ -145,14 +181,49 @@ class _NumbersRow(_ElementRow):
         self.run(cts, given[0].T, numbers, kept)
 
     def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-        places, (n,), dtype = kept
+        places, n, dtype = kept[0], kept[1][0], kept[2]
         if places is not None:
             found = dict(zip(places.tolist(), ts))
             ts = [found.get(i, dtype.type(0)) for i in range(n)]
         return [stack_p(*[dtype.type(0) if t is None else t for t in ts], axis=0)]
 
 
-READ, WRITE, PICK, NUMBERS = _ReadRow(), _WriteRow(), _PickRow(), _NumbersRow()
+class _AllRow(_ElementRow):
+    """The pull of all elements of a small array, each a number of its own; rows keep its shape and dtype."""
+
+    __slots__ = ("there",)
+    many = True
+
+    def __init__(self, size: int):
+        self.there = tuple(range(size))
+
+    def run(self, cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
+        shape, dtype = kept
+        whole = np.array([0.0 if c is None else c for c in ct], dtype).reshape(shape)
+        (n,) = numbers
+        if cts[n] is None:
+            cts[n] = whole
+            cts.own.add(n)
+        else:
+            cts.add(n, whole)
+
+    def traced(self, cts: RowCotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
+        shape, dtype = kept
+        whole = stack_p(*[dtype.type(0) if c is None else c for c in given], axis=0)
+        cts.add(numbers[0], reshape(whole, shape=shape))
+
+    def columns(self, cts: RowCotangents, given: Any, numbers: Sequence[int], kept: Sequence[Any], size: int) -> None:
+        shape, dtype = kept
+        whole = np.stack([np.zeros(size, dtype) if c is None else c for c in given], axis=1)
+        cts.add(numbers[0], whole.reshape(size, *shape))
+
+    def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        return [basic_index_p(ts[0], index=index) for index in np.ndindex(*kept[0])]
+
+
+_FEW = 16  # elements, which all become numbers when one of them is read: their rows cost less than reading two of them
+_all_rows = remembers(_FEW)(_AllRow)
+READ, WRITE, WRITE_PLACES, PICK, NUMBERS = _ReadRow(), _WriteRow(), _WritePlacesRow(), _PickRow(), _NumbersRow()
 
 
 def elements_row(
@@ -180,8 +251,51 @@ def elements_row(
 
 
 ELEMENTS = frozenset([basic_index_p, basic_place_p, basic_update_p, slice_p])
+_FLOATS = frozenset([np.float64, np.float32])
+_new: Any = object.__new__
+_getframe = sys._getframe
 _OF_LISTS = frozenset([Tracer, float, np.float64])
 _F64 = np.dtype(np.float64)
+
+
+def element(tape: Any, x: Tracer, index: Any) -> Any:
+    """`x[index]` of integers, x a small array of floats: the traced number; None of everything else."""
+    p: Any = x.primal
+    if not 1 < p.size <= _FEW or open_traces != tape.open or state.checked or tape.notes is not None:
+        return None
+    at, shape = 0, p.shape
+    for i, size in zip(index if type(index) is tuple else (index,), shape):
+        if type(i) is not int:
+            if type(i) is not np.int64:
+                return None
+            i = int(i)
+        if i < 0:
+            i += size
+        if not 0 <= i < size:
+            return None
+        at = at * size + i
+    first = tape.apart.get(x.tangent)
+    out = p[index]
+    if type(out) not in _FLOATS:
+        return None
+    source, frame = state.source, _getframe(2)
+    if source is None:  # this is `source_at`, where the line is known
+        source = tape.lines.get(frame.f_lasti)
+        if source is None or source[0] is not frame.f_code or source[2] is not state.scope or state.observer is not None:
+            source = tape.source_at(frame)
+    if first is None:
+        first = tape.apart[x.tangent] = len(tape.own)
+        more = p.size - 1
+        tape.pulls += [*[None] * more, _all_rows(p.size)]
+        tape.numbers += [*[()] * more, (x.tangent,)]
+        tape.kept += [*[()] * more, (shape, p.dtype)]
+        tape.sources += [source] * p.size
+        tape.own += b"\1" * p.size
+        tape.begins = tape.begins or x.tangent >= tape.first  # as of a row
+    result = _new(Tracer)
+    result.owner, result.primal, result.tangent, result.source = x.owner, out, first + at, source
+    result.atom = result.box = None
+    return result
 
 
 def array_of_numbers(tape: Any, values: Sequence[Any], source: Any) -> Any:

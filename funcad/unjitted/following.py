@@ -145,7 +145,7 @@ class FollowingTrace(Trace):
             primals = capture_as_inputs(primals, primals)
         plain = self.linear
         saved = state.source
-        source = saved or user_source()
+        source = saved or user_source(4)  # behind `record` and `bind`
         if saved is None:
             state.source = source
         try:

@@ -55,6 +55,8 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
             head = args[0]
             kind = type(head)
             if len(args) == 1 and (kind is list or kind is tuple):
+                if len(head) > _MOST_OPERANDS:
+                    return function(*args, **kwargs)
                 key += kind, len(head)
                 items = head
             elif kind is list or kind is tuple or type(args[-1]) is tuple:

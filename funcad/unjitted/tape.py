@@ -28,7 +28,7 @@ from funcad.configuration import OnDemand
 from funcad.host.devices import compute, deliver, enter, error_mode, pending, restore_warnings, user_line_mode
 from funcad.host.locks import NO_LOCKS
 from funcad.host.real_types import NARROW, narrow_among
-from funcad.host.where import internal, located, open_traces, state, user_source
+from funcad.host.where import internal, line_of, located, open_traces, state, user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of, shape_of
 from funcad.ir.jaxpr import params_key, prune
 from funcad.ir.trace import bind, next_level
@@ -36,7 +36,7 @@ from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.memo import remembers, table
 from funcad.primitives import conversion
 from funcad.primitives.arithmetic import add, neg, square_p, sub
-from funcad.primitives.basic_indexing import basic_index_p, basic_update_p
+from funcad.primitives.basic_indexing import basic_index_p, basic_update_p, gather_p
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.families import keeps_operands
 from funcad.primitives.shape import broadcast_to, concatenate_p, reshape, shape_of_two
@@ -61,7 +61,7 @@ _ALONE: Any = (0,)  # of an operation with one operand: which it is alike, and t
 
 # -- what is decided once per shape: how NumPy reduces, whether operands fit, and the parameters by their bits
 
-_LINEAR = frozenset([add, sub, neg, conversion.convert_p, concatenate_p, basic_update_p])
+_LINEAR = frozenset([add, sub, neg, conversion.convert_p, concatenate_p, basic_update_p, gather_p])
 _MOST_PLANS = 1000
 
 
@@ -105,6 +105,7 @@ class Tape(Protector):
     __slots__ = (
         *("trace", "level", "first", "pulls", "numbers", "kept", "sources", "own", "made", "lines"),
         *("mode", "user_line_mode", "outside", "ends", "begins", "outer", "notes", "inputs", "open", "around", "lanes"),
+        "apart",  # the numbers of arrays all of whose elements are numbers, and that of the first of these
         "starts",  # of autograd's boxes (autograd/nodes.py): the nodes of the inputs, by their numbers
     )
 
@@ -126,6 +127,7 @@ class Tape(Protector):
         self.lanes: Any = self.around if self.open and self.around.at_once is not None else None  # if it computes at once
         # of each number: is the value in memory that nobody can change?
         self.own = bytearray(self.first) if self.lanes is None else bytearray(b"\1") * self.first
+        self.apart: dict[int, int] = {}
         self.made: Any = {}  # what made values whose square may be known
         self.lines: Any = {}  # offset in a code object -> the last source there: a tuple for each line, not for each row
         self.mode = self.user_line_mode = None  # of warnings, see host/devices.py
@@ -402,7 +404,10 @@ class Tape(Protector):
             return state.source
         code = frame.f_code
         known = internal.get(code.co_filename)
+        began = state.began
         while known and frame.f_back is not None:  # NumPy's functions come by `__array_function__`
+            if began is not None and frame is began[0] and began[1] is not None:
+                return line_of(began)
             frame = frame.f_back
             code = frame.f_code
             known = internal.get(code.co_filename)
@@ -775,7 +780,7 @@ class Tape(Protector):
         p: Any = x.primal
         if open_traces != self.open or state.checked and self.notes is None:
             return None
-        if x.owner is not self.trace or p.dtype.isbuiltin != 1:
+        if x.owner is not self.trace and not copied or type(p) is not _ndarray or p.dtype.isbuiltin != 1:
             return None
         out = p[index]
         own = True

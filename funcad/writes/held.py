@@ -20,8 +20,8 @@ from funcad.host.real_types import is_a
 from funcad.host.where import open_traces, state
 from funcad.ir.trace import Trace, bind
 from funcad.ir.tracer import Tracer
-from funcad.primitives.basic_indexing import basic_update_p, python_index
-from funcad.unjitted.element_rows import WRITE
+from funcad.primitives.basic_indexing import basic_update_p, python_index, scatter_p
+from funcad.unjitted.element_rows import WRITE, WRITE_PLACES
 from funcad.unjitted.following import FollowingTrace
 from funcad.unjitted.linearizing import FOLLOWING
 from funcad.unjitted.tape import linear
@@ -51,7 +51,7 @@ class Held(Trace):
     def settled(self) -> Any:  # type: ignore[override]
         return self.trace.settled
 
-    def write(self, x: Tracer, index: Any, basic: tuple, value: Any) -> bool:
+    def write(self, x: Tracer, index: Any, basic: tuple, value: Any, pull: Any = WRITE) -> bool:
         """`x[index] = value`, of the elements' shape and dtype, by a row of the tape; False where that cannot be."""
         tape, t, u = self.trace.tape, None, value
         if type(value) is Tracer:
@@ -66,8 +66,8 @@ class Held(Trace):
         numbers = (x.tangent,) if t is None else (x.tangent, t)
         if tape.notes is not None:
             tape.notes["looked"] = True
-        operation = basic_update_p, (x, value), {"index": basic}, None, None
-        made = tape.row(WRITE, numbers, (basic, p.shape, p.dtype), operation, p, True, tape.source_at(_getframe(3)))
+        operation = basic_update_p if pull is WRITE else scatter_p, (x, value), {"index": basic}, None, None
+        made = tape.row(pull, numbers, (basic, p.shape, p.dtype), operation, p, True, tape.source_at(_getframe(3)))
         x.source = made.source
         p[index] = u
         x.tangent = made.tangent
@@ -141,3 +141,40 @@ def write_in_place(x: Tracer, index: tuple, value: Any) -> bool:
     p[places] = u
     x.tangent, x.source, x.owner = out.tangent, out.source, trace.held
     return True
+
+
+def write_at_places(x: Tracer, index: Any, value: Any) -> bool:
+    """`x[index] = value` at arrays of integers that name each place once, by a row that goes back over these places alone."""
+    trace: Any = x.owner
+    first = type(trace) is not Held
+    p: Any = x.primal
+    tape = (trace if first else trace.trace).tape
+    places = None if tape is None or open_traces or type(p) is not np.ndarray else _different_places(p.shape, index)
+    if places is None:
+        return False
+    shape = (*places[0].shape, *p.shape[len(places) :])
+    given = value.primal if type(value) is Tracer else value
+    if type(given) is not np.ndarray or given.dtype is not p.dtype or given.shape != shape:
+        return False
+    if not first:
+        return bool(trace.write(x, places, places, value, WRITE_PLACES))
+    if trace.held is None:
+        trace.held = Held(trace)
+    x.primal = np.array(p, order="K")
+    if trace.held.write(x, places, places, value, WRITE_PLACES):
+        x.owner = trace.held
+        return True
+    x.primal = p
+    return False
+
+
+def _different_places(shape: tuple[int, ...], index: Any) -> tuple[np.ndarray, ...] | None:
+    """The arrays of integers, as they are broadcast, by which leading axes are addressed; None if a place comes twice."""
+    index = index if type(index) is tuple else (index,)
+    if len(index) > len(shape) or any([type(e) is not np.ndarray or e.dtype.kind not in "iu" or not e.size for e in index]):
+        return None
+    if any([e.min() < -n or e.max() >= n for e, n in zip(index, shape)]):
+        return None
+    found = np.broadcast_arrays(*[e % n for e, n in zip(index, shape)])  # of our own: the user's may change
+    flat = np.ravel_multi_index(found, shape[: len(found)]).ravel()
+    return tuple(found) if len(found[0].shape) and len(set(flat.tolist())) == flat.size else None

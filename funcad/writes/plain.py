@@ -77,6 +77,7 @@ class _PlainTrace(Trace):
 
 
 PLAIN = _PlainTrace()
+_PLACES = frozenset([int, np.int64])
 
 
 def lent(array: Any) -> Any:
@@ -117,6 +118,20 @@ def buffer(array: np.ndarray, fill: Any = None) -> Any:
     if type(x) is Tracer:
         x.box.own, x.box.fill = array.flags.writeable, fill
     return x
+
+
+def written_number(x: Tracer, index: Any, value: Any) -> bool:
+    """`x[index] = value` of a known number into an array that was written before, if nothing but NumPy need know of it."""
+    box, trace = x.box, state.running
+    if box is None or not box.own or box.first is None or box.base is not None or box.views or state.abstract is not None:
+        return False
+    if trace is not None and trace.level != int(box.made):  # the traces between are told
+        return False
+    if not _PLACES.issuperset(map(type, index if type(index) is tuple else (index,))):
+        return False
+    box.fill = None
+    x.primal[index] = value
+    return True
 
 
 def write_plain(x: Tracer, index: Any, value: Any, view: Tracer | None) -> bool:

@@ -93,7 +93,7 @@ def test_a_special_function_loads_its_families(line: str, families: str) -> None
     text = f"funcad.grad(lambda x: np.sum({line}))(np.array([1.5, 2.5]))"
     found = loaded(text, "import funcad, scipy.special as sp")
     names = [m.removeprefix("funcad.primitives.special_") for m in found if m.startswith("funcad.primitives.special_")]
-    assert set(names) - {"rules", "table"} <= set(families.split())
+    assert set(names) - {"rules"} <= set(families.split())
 
 
 @pytest.mark.share(4)
@@ -112,6 +112,40 @@ def test_answers_for_scipy_are_loaded_where_one_is_asked_for() -> None:
     assert "funcad.doors.scipy_answers" not in loaded(first)
     found = loaded("funcad.grad(lambda x: np.sum(scipy.stats.norm.logpdf(x)))(np.ones(2))", first)
     assert "funcad.doors.scipy_answers" in found
+
+
+@pytest.mark.share(4)
+@pytest.mark.parametrize(
+    ("first", "line", "without"),
+    [
+        ("", "funcad.grad(lambda x, y: np.sum(x * y), (0, 1))(np.ones(2), np.ones(2))", "tree"),
+        ("", "funcad.elementwise_grad(np.sin)(np.ones(2))", "tree"),
+        ("", "funcad.grad(lambda x: np.sum(x @ x.T))(np.ones((2, 2)))", "numpy.shaping"),
+        ("", "funcad.grad(lambda x: np.sum(np.roll(x, 1) ** 2))(np.ones(2))", "numpy.shaping numpy.index_plan"),
+        ("", "funcad.grad(lambda x: np.sum(np.where(x > 0, x, 0.0)))(np.ones(2))", "numpy.ufuncs"),
+        ("", "funcad.grad(lambda x: np.fft.rfft(x)[1].real)(np.ones(4))", "numpy.creation primitives.convolution"),
+        ("", "funcad.grad(lambda x: np.linalg.solve(x, x[0])[0])(np.eye(2))", "primitives.eigen primitives.factorizations"),
+        (
+            "import scipy.linalg as la",
+            "funcad.grad(lambda x: np.sum(la.solve_triangular(x, x[0], lower=True)))(np.eye(2))",
+            "scipy.linalg.bands scipy.linalg.decompositions numpy.linalg primitives.eigen primitives.matrix_functions",
+        ),
+        ("import scipy.stats as st", "funcad.grad(lambda x: st.norm.logpdf(x))(1.0)", "tree primitives.special_rules"),
+        (
+            "import scipy.stats as st",
+            "funcad.grad(lambda x: st.multivariate_normal.logpdf(x, np.zeros(2)))(np.ones(2))",
+            "tree api.tools scipy.stats.summary",
+        ),
+        (
+            "f = funcad.custom_vjp(lambda x: x * 2.0); f.defvjp(lambda x: (f(x), x), lambda x, g: (g * 2.0,))",
+            "funcad.grad(lambda x: np.sum(f(x)))(np.ones(2))",
+            "masks.masked_rules tree.functions",
+        ),
+    ],
+)
+def test_a_first_call_loads_no_module_that_it_does_not_use(first: str, line: str, without: str) -> None:
+    found = loaded(line, f"import funcad\n{first}")
+    assert not found & {f"funcad.{name}" for name in without.split()}
 
 
 def entry(g: Callable[..., Any], x: Any) -> list[str]:

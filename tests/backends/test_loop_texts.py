@@ -195,7 +195,8 @@ def test_numbers_and_pieces_in_one_array() -> None:
 def test_placements_in_loops_are_zeros_with_something_in_them() -> None:
     f = lambda c, xs: scan(lambda c, x: (c * grad(lambda v: np.sum(np.sin(v[1:3, ::2])))(c) + x, None), c, xs)[0]
     program = check(*lowered(f, W, np.arange(3.0)), passes=lambda j: fuse(optimize(j)))
-    assert re.search(r"(s\d+)\[\.\.\.\] = 0\n +\1\[1:3, 0:4:2\] = ", program.text), program.text
+    (view, array), *_ = re.findall(r"(w\d+) = (s\d+)\[1:3, 0:4:2\]", program.text.partition("    for ")[0])
+    assert re.search(rf"{array}\[\.\.\.\] = 0\n +{view}\[\.\.\.\] = ", program.text), program.text
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -255,3 +256,84 @@ def test_effects_and_errors_of_loops_that_fill_stacks() -> None:
         with pytest.raises(ValueError, match="enough") as caught:
             f(1.01)
         assert f"test_loop_texts.py:{body.__code__.co_firstlineno + 1}" in "".join(caught.value.__notes__)
+
+
+def test_views_are_made_in_front_and_exchanged_with_their_arrays() -> None:
+    """Three terms of a recurrence: three arrays are exchanged in turn, and so are their views."""
+
+    def f(x: Any, y: Any) -> Any:
+        def step(c: Any, _: Any) -> Any:
+            before, now = c
+            inner = np.zeros(9)
+            inner = np.concatenate([now[:1], now[2:] + now[:-2] - now[1:-1], now[-1:]])
+            return (now, inner - before), None
+
+        return scan(step, (x, y), None, length=5)[0]
+
+    program = check(*lowered(f, np.linspace(-1.0, 1.0, 9), np.linspace(2.0, 1.0, 9)), passes=lambda j: fuse(optimize(j)))
+    before, body = loop_of(program.text)
+    inside = "\n".join(body)
+    assert not re.search(r"\[[-\d]*:", inside), inside
+    (exchange,) = [line for line in body if re.match(r"c\d+, c\d+.* = ", line)]
+    left, right = [sorted(part.split(", ")) for part in exchange.split(" = ")]
+    assert left == right and len(left) > 4 and before.count("[2:9]") == 3, exchange
+
+
+def test_a_view_that_the_turn_writes_is_written_in_its_place() -> None:
+    def f(x: Any) -> Any:
+        def step(c: Any, k: Any) -> Any:
+            c = c.copy()
+            c[:, 1] = c[:, 0] * k + c[:, 1]
+            return c, None
+
+        return scan(step, x, np.arange(1.0, 4.0))[0]
+
+    program = check(*lowered(f, X), passes=lambda j: fuse(optimize(j)))
+    _, body = loop_of(program.text)
+    assert not [line for line in body if re.search(r"\[[-\d]*:", line)], body
+
+
+@pytest.mark.parametrize("shape", [(6,), (4, 6), (2, 3, 6)])
+@pytest.mark.parametrize("shift", [1, 2, 3, 5, -1])
+def test_rolls_of_whole_arrays(shape: tuple, shift: int) -> None:
+    """Along the last axis all elements move in one piece, then the edge that they do not come to."""
+
+    def f(x: Any) -> Any:
+        step = lambda c, k: (np.roll(c, shift, -1) * k + np.roll(c, shift, 0), None)
+        return scan(step, x, np.arange(1.0, 4.0))[0]
+
+    x = np.arange(float(np.prod(shape))).reshape(shape)
+    x.flat[::3] *= -0.0
+    program = check(*lowered(f, x), passes=lambda j: fuse(optimize(j)))
+    assert (".reshape(-1)" in program.text) == (len(shape) > 1)
+
+
+def _reshaped_columns(x):
+    def body(m, t):
+        y, z = np.reshape(m[:, 1:], -1), np.reshape(m[::2].T, (-1, 2))
+        s = np.sum(y[:9]) + np.sum(z[:5] * t)
+        return np.tanh(m + 0.01 * s) * 1.1, s
+
+    return funcad.lax.scan(body, x, np.arange(6.0))
+
+
+def _exchanged_and_reshaped(x):
+    def body(pair, _):
+        a, b = pair
+        u, v = np.reshape(a[:, :-1], -1), np.reshape(b[1:].T, -1)
+        s = np.sum(u[:8] * v[:8])
+        return (b * 0.99 + 0.01 * s, np.sin(a)), np.concatenate([u[:3], v[:3]])
+
+    return funcad.lax.scan(body, (x, x * 2), None, length=6)
+
+
+@pytest.mark.parametrize("f", [_reshaped_columns, _exchanged_and_reshaped])
+@pytest.mark.parametrize("shape", [(4, 6), (40, 60)])
+def test_a_reshaped_part_of_a_carry_is_made_anew_in_each_turn(f, shape):
+    """It is a copy: named once in front of the loop, it would stay what it was."""
+    x = np.random.default_rng(0).normal(size=shape)
+    loss = lambda x: sum([np.sum(np.sin(leaf)) for leaf in funcad.tree.leaves(f(x))])
+    with funcad.config.set(engine="numpy", jit_patience=0):
+        for found, expected in zip(funcad.tree.leaves(funcad.jit(f)(x)), funcad.tree.leaves(f(x))):
+            np.testing.assert_allclose(found, expected, rtol=1e-12)
+        np.testing.assert_allclose(funcad.jit(funcad.grad(loss))(x), funcad.grad(loss)(x), rtol=1e-9)

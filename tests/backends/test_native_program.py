@@ -346,3 +346,30 @@ def test_arrays_are_read_and_written_backwards(dtype):
         check(f, x, (10 * normal(n, seed=1)).astype(dtype), scale=1e5)
     if dtype in (np.float64, np.float32):
         assert "i32 1, i32 0>" in program_text(optimize(funcad.jit(f).lower(x, x).jaxpr))
+
+
+def test_a_long_program_has_one_function_for_loops_of_one_kind(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums, products, additions in place, copies and groups over 60 lengths: the same bits as with each loop written out."""
+    from funcad.backends.native import program as module
+
+    def f(x, z):
+        total, y, s = x[0], x.copy(), 0.5
+        for k in range(9, 69):
+            s = s * 0.5 + np.sum(x[:k]) + x[:k][::-1] @ y[:k]
+            y[1 : k + 1] += np.where(x[:k] > 0.5, s * 1e-3, x[:k]) / 3.0
+            z = z * (1.0 + 1e-3j * k) + z[::-1]
+            total = total + np.max(y[3:k]) + np.sum(z[: k // 4]).real
+        return total, y, z
+
+    x, z = normal(70) * 0.1, normal(20) + 1j * normal(20, seed=1)
+    lowered = funcad.jit(f).lower(x, z)
+    values = [*lowered._entry.consts, x, z]
+    found = []
+    for long in (300, 10**9):
+        monkeypatch.setattr(module, "LONG", long)
+        text = program_text(lowered.jaxpr)
+        assert (text.count("call void @loops") > 100 > text.count("define void @loops")) is (long == 300)
+        assert ("call double @loops" in text) is (long == 300)
+        found.append([np.asarray(a).tobytes() for a in compile_program(lowered.jaxpr)(list(values))])
+    assert found[0] == found[1]
+    np.testing.assert_allclose(compile_program(lowered.jaxpr)(values)[0], f(x, z)[0], rtol=1e-10)

@@ -11,18 +11,20 @@ import numpy as np
 import pytest
 
 import funcad
-from funcad import cond, grad, jit, jvp, pure_callback, scan, tree, value_and_grad, vmap, while_loop
+from funcad import cond, config, grad, jit, jvp, pure_callback, scan, tree, value_and_grad, vmap, while_loop
 from funcad.backends import tiles
 from funcad.backends.emission import generate
 from funcad.backends.interpreter import Program
 from funcad.ir.aval import Stack
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.fuse import fuse
+from funcad.passes.pipeline import optimize
 from funcad.primitives.arithmetic import add, mul, sub
 from funcad.primitives.fused import fused_p
 from funcad.primitives.reduction import reduce_max_p, reduce_sum_p
 from funcad.primitives.shape import broadcast_in_dim
 from funcad.primitives.transcendental import exp, sin, tanh
+from funcad.scipy import special
 from tests.agreement import assert_agree
 from tests.fuzzing import tiny_tiles
 from tests.programs import PROGRAMS
@@ -448,3 +450,27 @@ def test_errors_name_the_users_line(f: Any) -> None:
     (note,) = caught.value.__notes__
     assert f"{__file__}:{singular.__code__.co_firstlineno + 2} " in note
     assert [e.filename for e in traceback.extract_tb(caught.value.__traceback__)].count("<funcad>") == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_logistic_function_asks_no_mask(dtype: Any) -> None:
+    x = np.array([-np.inf, -800.0, -1.5, -0.0, 0.0, 2.5, 90.0, np.inf, np.nan], dtype)
+    f = lambda x: special.expit(x)
+    program = check(*lowered(f, x), passes=lambda j: fuse(optimize(j)))
+    assert "where" not in program.text and "minimum" in program.text
+    with config.set(engine="interpreter"):
+        expected = f(x)
+    with config.set(engine="numpy"):
+        np.testing.assert_array_max_ulp(jit(f)(x)[:-1], expected[:-1], 2)
+
+
+def test_operations_on_broadcasts_that_are_not_made() -> None:
+    """v (1 - v) of a column is computed for the column; what a sum reads is made."""
+    spread = lambda a, v: np.broadcast_to(v[:, None], a.shape)
+    a, v = np.arange(12.0).reshape(3, 4), np.linspace(0.0, 1.0, 3)
+    for f, broadcasts in (
+        (lambda a, v: a * (spread(a, v) * (1.0 - spread(a, v))) + np.exp(spread(a, v) * 2.0), 0),
+        (lambda a, v: np.sum(np.exp(spread(a, v) * 2.0), axis=0) + a, 1),
+    ):
+        text = check(*lowered(f, a, v), passes=lambda j: j).text
+        assert text.count("broadcast_in_dim_") == broadcasts, text

@@ -11,7 +11,6 @@ import pytest
 import funcad
 from funcad.control import loop_reversal
 from funcad.control.checkpoint import saved_residuals
-from funcad.control.loop_rules import loop_p
 from funcad.control.reversal_schedules import _reach, advances, reach_table
 from funcad.show.pretty import shown_as
 
@@ -204,9 +203,7 @@ def test_states_are_kept_further_and_further_apart() -> None:
         equation = next(e for e in funcad.make_jaxpr(loop)(x).jaxpr.equations if shown_as(e) == "while_loop")
         plan = loop_reversal.Plan(equation.params["loop"], 2, 8, ())
         captured = [np.int64(n)] * plan.loop.n_counts
-        _, (count, order, blocks, used, *slots) = loop_reversal._forward_while(
-            loop_p, plan, captured, [], [np.int64(0), x], []
-        )
+        _, (count, order, blocks, used, *slots) = loop_reversal._forward_while(plan, captured, [], [np.int64(0), x], [])
         kept = (2 * blocks[:used]).tolist()
         apart = kept[1] - kept[0]
         assert count == n and kept == list(range(0, n, apart)) and (len(kept) >= 4 or apart == 2)

@@ -12,7 +12,6 @@ from funcad import tree
 from funcad.debug import doctor
 from funcad.diagnosis.recording import Recording, follow
 from funcad.diagnosis.report import CUTS, SLOPES, VALUES
-from funcad.primitives.loop import rolled_p
 from tests.programs import PROGRAMS
 from tests.specs import all_specs
 
@@ -63,7 +62,7 @@ def agrees(f: Any, args: tuple, tolerance: float) -> Any:
 
 
 @pytest.mark.share(8)
-@pytest.mark.parametrize("some", [s for s in SPECS if rolled_p not in s.primitives], ids=str)  # which only a pass makes
+@pytest.mark.parametrize("some", SPECS, ids=str)
 def test_every_primitive(some: Any) -> None:
     for sample in some.samples():
         agrees(lambda *args: some.fn(*args, **some.params), sample, 1e-10)

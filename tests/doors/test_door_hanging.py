@@ -375,6 +375,22 @@ print(sorted({m.split(".")[0] for m in sys.modules} & {"scipy", "pandas", "numba
     assert fresh(code) == "[]"
 
 
+def test_doors_of_scipy_are_hung_when_it_is_imported():
+    code = """
+import sys, numpy as np, funcad
+import scipy.special
+behind = lambda: scipy.special.logsumexp.__code__.co_filename
+assert "a door of funcad" in behind()
+print(scipy.special.logsumexp([0.0, 0.0]) == np.log(2))
+funcad.config.doors = False
+assert "a door of funcad" not in behind() and not [m for m in sys.meta_path if type(m).__name__ == "_Arrivals"]
+funcad.config.doors = True
+print(funcad.grad(scipy.special.logsumexp)(np.zeros(2)).tolist())
+assert "a door of funcad" in behind()
+"""
+    assert fresh(code).split("\n") == ["True", "[0.5, 0.5]"]
+
+
 @pytest.mark.slow
 def test_functions_in_python_keep_what_they_were():
     code = """

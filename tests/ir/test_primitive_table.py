@@ -68,8 +68,6 @@ ABSENT_RULES: dict[tuple[str, str], str] = {
     ("control", "jvp"): "only odeint and solve_ivp take steps; they have derivative rules of their own",
     ("fused", "jvp"): "programs are transformed before they are optimised",
     ("fused", "batch"): "programs are transformed before they are optimised",
-    ("rolled", "jvp"): "programs are transformed before they are optimised",
-    ("rolled", "batch"): "programs are transformed before they are optimised",
     ("table", "jvp"): "it has no operand",
     ("table", "batch"): "it has no operand that could be mapped",
 }

@@ -180,8 +180,6 @@ def test_flags() -> None:
     assert jax.config.jax_enable_x64 is True and jax.config.jax_debug_nans is False
     assert jax.config.x64_enabled is jax.config.read("jax_enable_x64") is True
     assert jax.config.jax_numpy_rank_promotion == "allow"
-    with pytest.warns(UserWarning, match="64 bits"):
-        jax.config.update("jax_enable_x64", False)
     jax.config.update("jax_debug_nans", True)
     try:
         assert jax.config.jax_debug_nans
@@ -200,6 +198,67 @@ def test_flags() -> None:
         jax.config.update("jax_numpy_dtype_promotion", "strict")
     with pytest.raises(AttributeError, match="no meaning"):
         _ = jax.config.jax_nothing
+
+
+def test_programs_have_32_bits_while_64_are_off() -> None:
+    f = jax.jit(lambda x: x * jnp.ones(3) + jnp.arange(3) * np.float32(2))
+    x = np.array([1.0, 2.0, 3.0])
+    wide = f(x)
+    with jax.enable_x64(False):
+        assert not jax.config.x64_enabled and f(x).dtype == np.float32 and (f(x) == wide).all()
+        made = [jnp.zeros(2), jnp.asarray(x), jnp.ones(3, "float32") * jnp.arange(3), jnp.float64(1.0),
+                jax.grad(lambda x: (x * jnp.arange(3)).sum())(x),
+                jax.vmap(lambda x: x + 1.0)(x), jax.lax.scan(lambda c, x: (c + x, c), 0.0, x)[1],
+                jax.jit(lambda x: jnp.where(x > 0, x, jnp.arange(3)))(x), jax.jvp(jnp.sin, (x,), (x,))[1]]  # fmt: skip
+        assert [m.dtype.name for m in made] == ["float32"] * len(made)
+        assert jnp.arange(3).dtype == jnp.sum(jnp.arange(3)).dtype == np.int32
+        assert jax.dtypes.canonicalize_dtype(float) == jnp.result_type(float) == np.float32
+        flat, unravel = jax.flatten_util.ravel_pytree({"a": 1.0, "b": jnp.ones(2)})
+        assert flat.dtype == unravel(flat)["b"].dtype == np.float32
+        assert funcad.grad(lambda x: x * 2)(3.0).dtype == np.float64  # funcad's own names know nothing of it
+    assert jax.config.x64_enabled and f(x).dtype == jnp.zeros(2).dtype == np.float64
+
+
+def test_narrow_floats_stay_beside_pythons_numbers() -> None:
+    pytest.importorskip("ml_dtypes")
+    b = jnp.ones(3, jnp.bfloat16)
+    wide = b.astype(jnp.float32)
+    for f in (lambda b: 1.5 * b + 2, lambda b: jnp.where(b > 0, b, 0.5), lambda b: jnp.clip(b, 0, 0.5), lambda b: b**2 / 3.0,
+              lambda b: jnp.maximum(b, 0.0).sum()):  # fmt: skip
+        for out in (f(b), jax.jit(f)(b), jax.grad(lambda b, f=f: f(b).sum().astype(jnp.float32))(b)):
+            assert out.dtype == jnp.bfloat16
+        assert abs(float(f(b).sum()) - float(f(wide).sum())) < 0.03
+        assert f(wide).dtype == np.float32
+    assert (b.astype(jnp.float32).astype(jnp.bfloat16) * 0.5).dtype == jnp.bfloat16 and (b * np.float32(2)).dtype == np.float32
+
+
+def test_methods_of_arrays_take_traced_arguments() -> None:
+    c = jnp.arange(12.0).reshape(3, 4)
+    i, x = np.int64(2), np.ones(4)
+    for f, args in {
+        (lambda i: c[i - 1, :]): (i,), (lambda i: c.T[0].take(i)): (i,), (lambda x: c.dot(x)): (x,),
+        (lambda i: c[0][i] * c[i, 1]): (i,),
+        (lambda x: c.sum(where=x > 0)): (x,), (lambda x: c.clip(x, 2 * x)): (x,), (lambda x: c[0].searchsorted(x)): (x,),
+    }.items():  # fmt: skip
+        assert (jax.jit(f)(*args) == f(*args)).all()
+        assert (jax.vmap(f)(*[np.stack([a, a]) for a in args]) == f(*args)).all()
+    with pytest.raises(IndexError):
+        c[5]
+
+
+def test_sorting_gives_another_array() -> None:
+    x = jnp.array([3.0, 1.0, 2.0])
+    f = lambda x: (x.sort() * jnp.arange(3.0)).sum() + 10 * x[0]
+    assert (x.sort() == jnp.array([1.0, 2.0, 3.0])).all() and x[0] == 3.0 and type(x.sort()) is jax.Array
+    assert f(x) == jax.jit(f)(x) == 38.0 and (jax.grad(f)(x) == jnp.array([12.0, 0.0, 1.0])).all()
+
+
+def test_devices_tell_what_they_are() -> None:
+    device = jax.devices()[0]
+    assert (device.platform, device.id, device.device_kind) == ("cpu", 0, "cpu") and funcad.device_put(1.0, device) == 1.0
+    assert jax.devices("cpu") == jax.local_devices()[:1] == ["cpu"] and jnp.astype(2.0, "float32").dtype == np.float32
+    with pytest.raises(RuntimeError, match="there is none of this platform"):
+        jax.devices("tpu")
 
 
 def test_flags_that_mean_nothing_are_read_and_stay() -> None:
@@ -398,3 +457,10 @@ def test_objects_that_nobody_registered_are_leaves() -> None:
     leaves, structure = jax.tree.flatten(pairs)
     assert jax.tree.unflatten(structure, leaves) == pairs and funcad.tree.leaves(pairs) == [1.0, 2.0, 3.0, 4.0]
     np.testing.assert_array_equal(jax.grad(lambda p: p.first * p.second)(pairs[1]).first, 4.0)
+
+
+def test_what_sorts_in_place_in_other_libraries_does() -> None:
+    x = jnp.array([3.0, np.nan, 1.0])
+    assert np.array_equal(np.sort(x), [1.0, 3.0, np.nan], equal_nan=True) and x[0] == 3.0
+    assert np.unique(jnp.array([2.0, 1.0])).tolist() == [1.0, 2.0] and np.median(jnp.array([3.0, 1.0, 2.0])) == 2.0
+    assert np.array_equal(jnp.sort(x, descending=True), [np.nan, 3.0, 1.0], equal_nan=True)

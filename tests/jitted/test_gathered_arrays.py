@@ -120,3 +120,47 @@ def test_what_is_no_part_has_no_index() -> None:
 def test_a_program_of_few_captured_arrays_is_the_same() -> None:
     entry = check(lambda x: np.sum(x * np.arange(3.0)), np.ones(3))
     assert gathered(entry.jaxpr, entry.consts, 0)[0] is entry.jaxpr
+
+
+def test_a_captured_broadcast_is_read_from_what_it_repeats() -> None:
+    row, number, x = np.arange(4.0), np.array(2.0), RNG.normal(size=(3, 4))
+    rows, numbers = np.broadcast_to(row, (3, 4)), np.broadcast_to(number, (3, 4))
+
+    def f(x: Any) -> Any:
+        return np.sum(x * rows + x * x * numbers)
+
+    entry = check(f, x)
+    assert sorted([np.shape(c) for c in entry.consts]) == [(3, 4), (4,)]  # the number itself is within the caller's reach
+    with config.set(jit_patience=0):
+        jitted = jit(f)
+        jitted(x)
+        row += 1.0
+        number[...] = 5.0
+        np.testing.assert_allclose(jitted(x), f(x), rtol=1e-12)
+
+
+def test_a_broadcast_bool_that_nobody_can_write_is_one_of_the_program() -> None:
+    x, ones = RNG.normal(size=(3, 4)), np.broadcast_to(True, (3, 4))
+
+    def f(x: Any) -> Any:
+        return np.sum(x * x * ones + ones)
+
+    assert not check(f, x).consts
+    with pytest.raises(ValueError):
+        ones.flags.writeable = True
+    np.testing.assert_array_equal(jit(lambda x: (ones, x))(x)[0], ones)  # a result stays an array of the caller's
+
+
+def test_broadcasts_that_can_be_written_stay_arrays() -> None:
+    x, memory = RNG.normal(size=(3, 4)), np.array([1.5])
+    written = np.lib.stride_tricks.as_strided(memory, (3, 4), (0, 0))
+
+    def f(x: Any) -> Any:
+        return np.sum(x * x * written)
+
+    assert len(check(f, x).consts) == 1
+    with config.set(jit_patience=0):
+        jitted = jit(f)
+        jitted(x)
+        memory[0] = -2.0
+        np.testing.assert_allclose(jitted(x), f(x), rtol=1e-12)

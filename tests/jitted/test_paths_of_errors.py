@@ -10,6 +10,7 @@ import pytest
 
 import funcad
 from funcad import grad, jit, jvp, vmap
+from funcad.errors import PathError
 from funcad.jitted import handlers
 
 GOOD = np.array([[2.0, 0.5], [0.5, 1.0]])
@@ -305,3 +306,49 @@ def test_derivatives_inside_of_what_goes_on_after_an_error(transform: Callable[.
     for x in (GOOD, -GOOD, GOOD, -0.5 * GOOD):
         for _ in range(3):
             np.testing.assert_allclose(transform(lambda x: jitted(x), x), transform(f, x), rtol=1e-12)
+
+
+class _Box:
+    kept = 0.0
+
+
+def _effects_and_results(jitted: bool, values: list[float]) -> list[Any]:
+    """Of calls of a gradient whose function stores what is derived on one of its paths, which no program can."""
+    box, said, generator, results = _Box(), [], np.random.default_rng(3), []
+
+    def f(x: Any, a: Any) -> Any:
+        y = x * generator.normal()
+        funcad.debug.callback(lambda v: said.append(float(v)), a)
+        box.kept = y[0] if a < 0.5 else a
+        twice = funcad.io_callback(lambda v: v * 2.0, funcad.ShapeDtypeStruct((), float), a)
+        return np.sum(y) + generator.normal() + twice
+
+    g = funcad.value_and_grad(f)
+    g = jit(g, not_compiled="ignore") if jitted else g
+    for a in values:
+        value, slope = g(np.array([1.0, 2.0]), a)
+        results.append((float(value), slope.tolist(), float(box.kept), list(said), str(generator.bit_generator.state)))
+    return results
+
+
+@pytest.mark.parametrize("values", [[1.0, 1.0, 1.0, 0.25, 0.25], [0.25, 0.25, 1.0, 1.0]])
+def test_effects_before_a_refusal_happen_once(values: list[float]) -> None:
+    """A path that cannot be compiled is found after its effects: f runs as plain Python, which does not have them again."""
+    assert _effects_and_results(True, values) == _effects_and_results(False, values)
+
+
+def test_effects_before_what_cannot_run_again() -> None:
+    """Where f does what nobody sees, it cannot be run without its effects: the call says so, and the next one is right."""
+    turns, said = iter([1.0, 2.0, 3.0]), []
+
+    @funcad.jit(not_compiled="ignore")
+    def f(x: Any) -> Any:
+        funcad.debug.callback(lambda v: said.append(float(v)), x)
+        return x * 2.0 if x > 0 else x + next(turns)
+
+    assert [f(1.0) for _ in range(3)] == [2.0, 2.0, 2.0]
+    with pytest.raises(PathError, match=r"has had effects.*\nRemedy: call it again"):
+        f(-1.0)
+    assert said == [1.0, 1.0, 1.0, -1.0]
+    assert (f(-1.0), f(-1.0)) == (0.0, 1.0)
+    assert said == [1.0, 1.0, 1.0, -1.0, -1.0, -1.0]

@@ -147,6 +147,20 @@ CALLS: dict[str, str] = {
         normalize(b, a)
         lp2lp(b, a)
         lp2hp(b, a)
+        freqz(b, a, 8)
+        firwin(9, u[:1] * 0.5)
+        butter(3, u[0] * 0.5)
+        cheby1(3, p[0], 0.3)
+        iirpeak(0.3, p[0] * 10)
+        iirnotch(0.3, p[0] * 10)
+        square(x, 0.3)
+    """,
+    "scipy.signal.windows": """
+        gaussian(9, p[0] * 3)
+        general_gaussian(9, 1.5, p[0] * 3)
+        kaiser(9, p[0] * 3)
+        exponential(9, None, p[0] * 3)
+        tukey(9, u[0])
     """,
     "scipy.integrate": """
         romb(big[:17])

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import scipy.linalg as la
-from scipy import interpolate, ndimage, optimize, signal, sparse, spatial, special, stats
+from scipy import integrate, interpolate, ndimage, optimize, signal, sparse, spatial, special, stats
 from scipy.sparse import csgraph
 from scipy.sparse import linalg as sparse_linalg
 
@@ -33,7 +33,7 @@ SPACE: dict[str, Any] = {
     **{"pr": np.array([0.2, 0.3, 0.5]), "mean": np.array([0.1, 0.2, 0.3]), "var": np.array([1.2, 2.0, 0.8])},
     **{"d": np.array([4.0, -1.0, -1.5, 5.0, -0.7, 0.3, 3.0]), "at": ([0, 0, 1, 1, 1, 2, 2], [0, 1, 0, 1, 2, 1, 2])},
     **{"h": np.sin(np.arange(12.0) ** 1.4) + 0.1 * _draws.normal(size=12), "k": np.linspace(0, 1, 12)},
-    **{"img": _draws.normal(size=(6, 6)), "interpolate": interpolate, "optimize": optimize},
+    **{"img": _draws.normal(size=(6, 6)), "interpolate": interpolate, "optimize": optimize, "integrate": integrate, "la": la},
     **{"v": np.array([0.4, -1.2, 0.9]), "cov": _square @ _square.T + np.eye(3), "T": _draws.normal(size=3)},
     "G": np.array([[0, 1.0, 2, 0, 0], [0, 0, 0.5, 3, 0], [0, 0, 0, 1.2, 4.0], [0, 0, 0, 0, 1.5], [0.7, 0, 0, 0, 0]]),
 }  # fmt: skip
@@ -173,13 +173,43 @@ h: interpolate.UnivariateSpline(k, h, s=0).derivatives(0.3)
 h: interpolate.UnivariateSpline(k, h, s=0).roots()
 h: interpolate.interp1d(k, h).y
 mu: interpolate.Rbf(k, h)(mu)
+mu: interpolate.BarycentricInterpolator([0.0, 0.3, 1.0], [1.0, 3.0, 2.0])(mu)
+mu: interpolate.FloaterHormannInterpolator([0.0, 0.3, 1.0], [1.0, 3.0, 2.0], d=1)([mu, 0.7])
+h: interpolate.FloaterHormannInterpolator(k, h)([k[3], 0.4])
+img: interpolate.RectBivariateSpline(np.arange(6), np.arange(6), img).partial_derivative(1, 2)(1.3, 2.2)
+h: interpolate.BSpline(np.arange(16.0), h, 3).antiderivative()(7.3)
+h: interpolate.BSpline(np.arange(16.0), np.stack([h, h * h]), 3, axis=1).antiderivative(2)([4.3, 7.3])
+h: interpolate.BSpline(np.arange(16.0), h, 3).insert_knot(4.4, 2).c
+h: interpolate.make_interp_spline(k, h).derivative(2).antiderivative()(0.3)
+h: interpolate.UnivariateSpline(k, h, s=0, ext=1).derivative()([0.3, 1.3])
+h: interpolate.UnivariateSpline(k, h, s=0, k=4).derivative().roots()
+h: interpolate.CubicSpline(k, h, bc_type="clamped")([0.1, 1.3], extrapolate=False)[:1]
+h: interpolate.PPoly(np.reshape(h, (3, 4)), np.arange(5.0)).solve(0.2)
+img: ndimage.maximum_filter(img, size=3, axes=(1,))
+img: ndimage.minimum_filter(img, footprint=[[1, 0], [1, 1], [0, 1]], axes=(1, 0))
+img: ndimage.correlate(img, [0.2, 0.5, -0.1], axes=(0,))
+img: ndimage.convolve(np.reshape(img, (2, 3, 6)), [[0.2, 0.5], [0.1, -0.3]], axes=(2, 0))
+x: signal.resample(x, 13, window="hann")
+x: signal.resample(x + 1j * x**2, 26, window=("kaiser", 3.0)).real
+img: np.ma.average(np.ma.array(img, mask=np.eye(6) > 0), axis=0, weights=np.arange(1.0, 7.0)).filled(0.0)
+img: np.quantile(img, [0.2, 0.7], axis=1, weights=np.arange(6.0), method="inverted_cdf", keepdims=True)
+y: np.percentile(y, 30, weights=y**2, method="inverted_cdf")
+s: integrate.quad(lambda z: abs(z - 0.3) * s**z, 0, 1, points=[0.3])[0]
+s: integrate.quad(lambda z: np.exp(-s * z), 0, s, weight="cos", wvar=3.0)[0]
+s: integrate.quad(lambda z: np.exp(-s * z), 0, np.inf, weight="sin", wvar=2.0)[0]
+s: integrate.quad(lambda z: np.exp(-s * z), -1, s, weight="cauchy", wvar=0.2)[0]
+s: integrate.quad(lambda z: np.exp(-s * z), 0, 1, weight="alg", wvar=(0.2, 0.3))[0]
+cov: la.qr(cov[:2], mode="economic", pivoting=True)[:2]
+cov: la.qr(cov, mode="r", pivoting=True)[0]
+cov: la.fractional_matrix_power(cov, 0.3)
+s: la.fractional_matrix_power(cov, s)
 mu: special.spherical_jn(2, mu)
 mu: special.spherical_yn(np.arange(3), mu, derivative=True)
 mu: special.spherical_in(1, mu)
 mu: special.spherical_kn(1, mu, derivative=True)
 s: special.gegenbauer(3, s)(0.7)
 y: stats.obrientransform(y, h[:7])[0]
-pr: stats.multinomial.logpmf([1, 2, 1], 4, pr)
+pr: stats.multinomial.logpmf([1, 2, 1], 4, pr / pr.sum())
 A: signal.StateSpace(A, B, C, D).to_tf().num
 mu: np.sum(np.array([[mu, 1.0], [2.0, mu]], dtype=object) @ np.array([mu, 1.0], dtype=object))
 h: np.sum(np.array([h, h[:3]], dtype=object)[1])

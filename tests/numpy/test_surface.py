@@ -66,7 +66,7 @@ LEFT_OUT: dict[str, str] = {  # public functions without a case, and why
     "scipy.integrate.solve_bvp": "not inside jit and vmap: tests/scipy/test_solving_differential_equations.py",
     "numpy.frompyfunc": "refused: object ufuncs cannot be traced",
     **{f"scipy.sparse.linalg.{n}": _SPARSE for n in "expm factorized LinearOperator aslinearoperator".split()},
-    **{f"scipy.sparse.linalg.{n}": _SPARSE for n in "norm splu spsolve spsolve_triangular".split()},
+    **{f"scipy.sparse.linalg.{n}": _SPARSE for n in "inv norm splu spsolve spsolve_triangular".split()},
     "scipy.stats.gaussian_kde.integrate_box": "raises, as JAX's: several dimensions at once have no derivative",
     "scipy.stats.gaussian_kde.set_bandwidth": "raises, as JAX's: estimates do not change",
 }

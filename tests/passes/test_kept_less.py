@@ -80,7 +80,7 @@ def test_gradients_have_the_same_bits(f: Any) -> None:
 def kept(f: Any) -> int:
     """Bytes of the largest value that a loop of the gradient keeps of all turns."""
     program = optimize(funcad.make_jaxpr(funcad.grad(lambda x: np.sum(f(x))))(np.ones((N, N))).jaxpr)
-    loops = [e for e in program.equations if e.primitive.name == "rolled"]
+    loops = [e for e in program.equations if e.primitive.name == "loop"]
     assert loops
     return max([v.aval.size * v.aval.dtype.itemsize for e in loops for v in e.outputs[e.params["loop"].n_carry :]], default=0)
 
@@ -92,7 +92,7 @@ def test_masks_and_rows_are_kept() -> None:
 
 def test_windows_are_added_to_what_is_there() -> None:
     program = optimize(funcad.make_jaxpr(funcad.grad(lambda x: np.sum(eliminated(x))))(np.ones((N, N))).jaxpr)
-    (body,) = [e.params["loop"].body for e in program.equations if e.primitive.name == "rolled" and e.params["loop"].reverse]
+    (body,) = [e.params["loop"].body for e in program.equations if e.primitive.name == "loop" and e.params["loop"].reverse]
     zeros = {
         e.outputs[0] for e in body.equations if e.primitive.name == "broadcast_in_dim" and e.outputs[0].aval.shape == (N, N)
     }

@@ -65,7 +65,7 @@ def kinds(f: Any) -> list[Any]:
     program = optimize(funcad.make_jaxpr(f)(*arguments(None, 0)).jaxpr)
     found = []
     for e in program.equations:
-        if e.primitive.name == "rolled":
+        if e.primitive.name == "loop":
             found.append(e.params["loop"].length)
         if e.primitive.name == "dot_general" and [len(a.aval.shape) for a in e.inputs] == [2, 2]:
             found.append("product")

@@ -10,11 +10,12 @@ import pytest
 
 import funcad
 import funcad.numpy as fnp
-from funcad import tree
+from funcad import config, jit, scan, tree
 from funcad.backends.interpreter import Program
 from funcad.diagnosis.recording import check_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.passes.hoist import hoist
+from funcad.passes.pipeline import optimize
 from funcad.passes.redundancy import dce
 from funcad.passes.subprograms import with_subprograms
 from funcad.show.pretty import shown_as
@@ -394,3 +395,25 @@ def test_random_loops(seed: int) -> None:
             return sum([v.sum() for v in tree.leaves(f(c, carry, xs))])
 
         hoisted(funcad.grad(loss), c, carry, xs)
+
+
+@pytest.mark.parametrize("engine", ["numpy", "native"])
+def test_what_calls_cost_leaves_loops_if_it_takes_little_memory(engine: str) -> None:
+    """Products of xs that are larger than they, and sums of squares: where an operation of a turn is a call."""
+    w, v = np.ones((2, 16)), np.eye(16)
+
+    def f(h: Any, xs: Any) -> Any:
+        def step(c: Any, x: Any) -> Any:
+            h, total = c
+            h = np.tanh(x @ w + h @ v)
+            return (h, total + np.sum(h * h)), None
+
+        return scan(step, (h, 0.0), xs)[0][1]
+
+    with config.set(engine=engine):
+        for length, leaves in ((20, True), (2**17, False)):
+            jaxpr = optimize(jit(f).lower(np.ones(16), np.ones((length, 2))).jaxpr)
+            (loop,) = [e.params["loop"] for e in jaxpr.equations if "loop" in e.params]
+            names = [e.primitive.name for e in loop.body.equations]
+            taken = leaves and engine == "numpy"
+            assert names.count("dot_general") == (1 if taken else 2) and ("reduce_sum" in names) == (not taken), names

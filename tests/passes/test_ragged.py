@@ -175,3 +175,43 @@ def test_steps_and_narrow_bands_stay() -> None:
     for f, x in ((steps, LINE), (band, np.ones(3010))):
         plain, _ = program(f, x)
         assert pad(plain) is plain
+
+
+def test_no_further_than_the_turns_reach() -> None:
+    """A triangle in the corner of a matrix, in two loops whose turns reach differently far."""
+
+    def f(a: Any) -> Any:
+        for j in range(1, 17):
+            a[16, j] -= a[16, :j] @ a[:j, j]
+        for j in range(1, 16):
+            a[20, j] -= np.sum(a[16, 1:j] * a[20, 1:j])
+        return a
+
+    plain, values = program(lambda a: f(a.copy()), SQUARE)
+    padded = pad(plain)
+    np.testing.assert_allclose(eval_jaxpr(padded, values)[0], f(SQUARE.copy()), rtol=1e-12)
+    widths = {s[0] for s in shapes(padded) if len(s) == 1}
+    assert {14, 16} <= widths and max(widths - {24}) == 16  # 24: the numbers of elements are told apart by
+
+
+def test_a_value_is_read_with_another_reach() -> None:
+    """What the first loop keeps of its slices is read by a second one, which begins two turns later."""
+
+    def f(x: Any) -> Any:
+        kept = [np.sin(x[:k]) for k in range(1, 18)]
+        found = 0.0
+        for k in range(3, 18):
+            found = found * 0.5 + np.sum(kept[k - 1] * x[:k] * x[1 : k + 1])
+        return found
+
+    same_bits(f, LINE)
+    np.testing.assert_allclose(funcad.jit(f)(LINE), f(LINE), rtol=1e-12)
+    check_grads(funcad.jit(f), (LINE,), order=1)
+
+
+@pytest.mark.parametrize("name", ["lu", "cholesky", "ludcmp"])
+def test_loops_two_deep_are_rolled_from_eight_turns_on(name: str) -> None:
+    f, args = of_kernel(name), LARGER[name]
+    g = funcad.grad(lambda *a: sum([np.sum(x) for x in funcad.tree_util.tree_leaves(f(*[x.copy() for x in a]))]))
+    plain, _ = program(g, *args)
+    assert len(roll(plain).equations) < len(plain.equations) / 3

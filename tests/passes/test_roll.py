@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from typing import Any
 
 import numpy as np
@@ -195,6 +197,34 @@ def test_engines(f: Any, args: Any, loops: int, left: int, engine: str, monkeypa
     single = funcad.tree_util.tree_map(lambda x: x.astype(np.float32), args)
     close(jit(f)(*single), f(*single), 2e-4)
     assert jit(f).explain(*args).rolled
+
+
+def test_a_loop_that_is_found_needs_no_rules() -> None:
+    """Where nobody has written a `scan`, what says the loop's rules is not loaded; it runs by what the primitive is."""
+    code = """if True:
+        import sys
+        import numpy as np
+        import funcad
+        from funcad.backends.interpreter import Program
+        from funcad.passes.redundancy import inline
+        from funcad.passes.roll import roll
+
+        def f(x):
+            kept = []
+            for _ in range(300):
+                x = np.sin(x) + 0.1 * x[::-1]
+                kept.append(x)
+            return x, sum(kept[::-1])
+
+        x = np.linspace(0.0, 1.0, 7)
+        before = inline(funcad.make_jaxpr(f)(x).jaxpr)
+        after = roll(before)
+        assert any(e.primitive.name == "loop" for e in after.equations) and len(after.equations) < 20
+        for a, b in zip(Program(before).run([x]), Program(after).run([x]), strict=True):
+            assert a.tobytes() == b.tobytes()
+        assert "funcad.control.loop_rules" not in sys.modules
+    """
+    subprocess.run([sys.executable, "-c", code], check=True)
 
 
 def test_it_is_shown() -> None:
@@ -446,7 +476,27 @@ def test_placements_in_a_sum_are_added_at_their_places(dtype: Any, start: float)
     with np.errstate(all="ignore"):
         for f in (windows, rows_and_columns):
             program = rolled(f, x)
-            loops = [e.params["loop"] for e in program.equations if e.primitive.name == "rolled"]
+            loops = [e.params["loop"] for e in program.equations if e.primitive.name == "loop"]
             assert loops and all(["dynamic_add" in [e.primitive.name for e in loop.body.equations] for loop in loops])
             if f is windows:
                 assert not any([e.primitive.name == "broadcast_in_dim" for loop in loops for e in loop.body.equations])
+
+
+def test_windows_that_stand_still_move_in_the_loop_around() -> None:
+    """Gauss-Seidel: the inner loop's row is another one in each turn of the outer one, forwards and backwards."""
+
+    def f(x: Any) -> Any:
+        x = x.copy()
+        for i in range(1, 19):
+            x[i, 1:-1] += x[i - 1, 1:-1] * x[i + 1, :-2]
+            for j in range(1, 15):
+                x[i, j] = (x[i, j] + x[i, j - 1] + x[i - 1, j]) / 3.0
+        return x
+
+    x = RNG.uniform(0.5, 1.5, (20, 16))
+    for g in (f, grad(lambda x: np.sum(f(x) ** 2))):
+        found = rolled(g, x)
+        assert len(found.equations) < 60
+        assert any([14 in lengths(e.params["loop"].body) for e in found.equations if "loop" in e.params])
+    close(jit(f)(x), f(x), 1e-14)
+    close(jit(grad(lambda x: np.sum(f(x) ** 2)))(x), grad(lambda x: np.sum(f(x) ** 2))(x), 1e-12)

@@ -23,7 +23,7 @@ X = RNG.normal(size=(5, 40))
 
 def counts(jaxpr: Jaxpr) -> dict[str, int]:
     """How many of each operation its largest loop has."""
-    loops = [e.params["loop"].body for e in roll(jaxpr).equations if e.primitive.name == "rolled"]
+    loops = [e.params["loop"].body for e in roll(jaxpr).equations if e.primitive.name == "loop"]
     body = max(loops, key=lambda j: len(j.equations))
     names = [e.primitive.name for e in body.equations]
     return {name: names.count(name) for name in set(names)}

@@ -10,7 +10,7 @@ import scipy.integrate
 import scipy.optimize
 
 import funcad.scipy.optimize as optimize
-from funcad import config, grad, hessian, jacfwd, jacrev, jit, jvp, tree, vmap
+from funcad import config, grad, hessian, jacfwd, jacrev, jit, jvp, tree, value_and_grad, vmap
 from funcad.errors import TracerArrayConversionError, TracerBoolConversionError
 from funcad.testing import check_grads
 
@@ -394,3 +394,20 @@ def test_solvers_that_swallow_errors_get_a_note(capfd):
             grad(lambda a, solve=solve: solve(lambda x: x * x - a)[0])(4.0)
         assert "call funcad.scipy.optimize." in caught.value.__notes__[0]
     assert "TracerArrayConversionError" in capfd.readouterr().err
+
+
+def test_what_a_callback_stores_is_there_or_refused() -> None:
+    def f(a):
+        seen = []
+        fun = lambda z: ((z - a) ** 2).sum() + (z**4).sum()
+        best = scipy.optimize.minimize(fun, [0.1], callback=seen.append, tol=1e-10).x[0]
+        return best if seen else 0.0
+
+    assert value_and_grad(f)(1.5)[0] == pytest.approx(f(1.5), rel=1e-6) and f(1.5) != 0.0
+    with pytest.raises(NotImplementedError, match="minimize: inside jit and vmap"):
+        jit(f)(1.5)
+    with pytest.raises(NotImplementedError, match=r"minimize: inside jit and vmap[^~]*nit and nfev"):
+        vmap(f)(np.array([1.5, 2.0]))
+    root = lambda a: scipy.optimize.root(lambda z: z**3 - a, [0.7], method="krylov", callback=lambda x, r: None).x
+    with pytest.raises(NotImplementedError, match="root: inside jit and vmap"):
+        vmap(root)(np.array([1.5, 2.0]))

@@ -108,9 +108,43 @@ def square_root(a):
 
 
 MASK = np.array([True, False])
+NUMBERS = np.array([0.5, -0.0, np.inf])
+
+
+def running_sums(reverse):
+    """Of c * x + carry, from the start or from the end."""
+
+    def run(c, carry, xs):
+        row = Aval(xs.shape[1:], aval_of(xs).dtype)
+        step = lambda c, carry, x: [total := add(carry, mul(c, x)), total]
+        body, _ = trace_function(step, [aval_of(c), aval_of(carry), row], name="test")
+        return loops.loop_p(c, carry, xs, loop=Loop(body, 1, 1, xs.shape[0], reverse))
+
+    return run
+
+
+def forward(c, carry, xs):
+    ys = carry + np.cumsum(c * xs, axis=0)
+    return [ys[-1], ys]
+
+
+def backward(c, carry, xs):
+    last, ys = forward(c, carry, xs[::-1])
+    return [last, ys[::-1]]
+
+
+def three(rng):
+    return rng.normal(size=2), rng.normal(size=2), rng.normal(size=(3, 2))
+
+
+def numbers(x):
+    return [mul(x, x), loop.table_p(data=NUMBERS.tobytes(), dtype=NUMBERS.dtype)]
+
 
 SPECS = [
     spec(loops.loop_p, scanned, [some((2,), (3, 2)), some((), (4,)), some((2,), (0, 2))]),
+    spec(loops.loop_p, running_sums(False), [three], reference=forward),
+    spec(loops.loop_p, running_sums(True), [three], reference=backward),
     spec(loops.loop_p, looped, [some((2,)), some(()), some((0,))]),
     spec(conditional.cond_p, chosen, [(np.array(k), np.array([0.3, 0.8])) for k in (0, 1, 2)]),
     spec(solve.linear_solve_p, diagonal, [lambda rng: (rng.uniform(1, 2, 2), rng.normal(size=2))],
@@ -126,5 +160,7 @@ SPECS = [
         lanes.pick_lanes, borrowed, [(np.array([0.1, 0.2]), MASK), (np.ones((2, 3)), MASK)],
         reference=lambda x, mask: np.where(mask.reshape((2,) + (1,) * (x.ndim - 1)), np.sin(x), x * 0.5),
     ),
+    spec(loop.table_p, numbers, [(np.float64(2.0),)], order=0, batch=False,  # which only a pass binds
+         reference=lambda x: [x * x, NUMBERS]),
     spec(lanes.pick_lanes, borrowed_linearly, [(np.array([0.1, 0.2]), mask) for mask in (MASK, ~MASK, MASK & ~MASK)]),
 ]  # fmt: skip

@@ -1,11 +1,11 @@
-"""Special functions by tables: funcad/primitives/special_table.py and what it needs."""
+"""Special functions by tables: funcad/primitives/special_rules.py and what it needs."""
 
 from __future__ import annotations
 
 import numpy as np
 import scipy.special
 
-from funcad.primitives import special_bessel, special_integrals, special_table
+from funcad.primitives import special_bessel, special_integrals, special_rules
 from funcad.primitives import special_inverses as special_inverses  # enters its tables
 from funcad.primitives import special_polynomials as special_polynomials  # and so do these
 from tests.specs import spec
@@ -16,8 +16,8 @@ FULL = np.array([[1.3, 0.4, 2.2], [0.7, 1.9, 3.1]])
 
 def tabled(name, *args, which=0, whole=0, reference=None, **fields):
     return spec(
-        special_table.tabled_p,
-        lambda *v: special_table.tabled_p(*v, name=name, which=which, whole=whole),
+        special_rules.tabled_p,
+        lambda *v: special_rules.tabled_p(*v, name=name, which=which, whole=whole),
         [args, tuple([a.ravel()[1] for a in args])],
         reference=reference or (lambda *v: getattr(scipy.special, name)(*v)),
         backends=ON_CPU,
@@ -53,8 +53,8 @@ SPECS = [
     tabled("elliprj", POSITIVE, OTHER, FULL, INSIDE),
     tabled("eval_jacobi", np.array([[1.0, 2, 3], [0, 4, 2]]), OTHER, POSITIVE, INSIDE, whole=1, nondiff=(0,)),
     spec(
-        special_table.numeric_p,
-        lambda *v: special_table.numeric("gamma_mixture", *v, orders=(1, 0, 0)),
+        special_rules.numeric_p,
+        lambda *v: special_rules.numeric("gamma_mixture", *v, orders=(1, 0, 0)),
         [(POSITIVE, OTHER, FULL), (np.float64(0.3), np.float64(1.2), np.float64(0.7))],
         order=1,
         reference=lambda a, x, n: 2 * difference("chndtr", 1)(2 * x, 2 * a, 2 * n),

@@ -210,6 +210,8 @@ CASES = [
     of("logm", S, missing=LOGM),
     of("logm", C, missing=LOGM),
     of("logm", 2 * np.eye(2), missing=LOGM),
+    of("fractional_matrix_power", S, 0.3, missing=LOGM),
+    of("fractional_matrix_power", S, -2),
     *[of(name, a) for name in ("cosm", "sinm", "tanm", "coshm", "sinhm", "tanhm") for a in (0.5 * A, 0.3 * C)],
     of("solve_sylvester", A, B[:2], RHS[:3], missing=NO_CUPY),
     of("solve_sylvester", C, C[:2, :2], RHS[:3] + 0j, missing=NO_CUPY),

@@ -49,8 +49,8 @@ def twinnable(f: types.FunctionType) -> bool:
     return f.__code__.co_filename in (constructs.__file__, __file__) or f.__code__.co_filename.startswith("<twin")
 
 
-def twin(f: Any, kind: type[Hooks]) -> Any:
-    Nothing.twins = Twins(kind)
+def twin(f: Any, kind: type[Hooks], makes: bool = False) -> Any:
+    Nothing.twins = Twins(kind, makes)
     return Nothing.twins.of(f)
 
 
@@ -75,12 +75,13 @@ def outcome(f: Any) -> Any:
         return "raises", lines(error)
 
 
+@pytest.mark.parametrize("makes", [False, True])
 @pytest.mark.parametrize("kind", [Hooks, Nothing])
 @pytest.mark.parametrize("make", constructs.MAKERS, ids=lambda make: make.__name__)
-def test_a_twin_does_what_its_function_does(make: Any, kind: type[Hooks]) -> None:
+def test_a_twin_does_what_its_function_does(make: Any, kind: type[Hooks], makes: bool) -> None:
     expected = outcome(make())
     assert expected[0] == ("raises" if make.__name__.startswith("raises") else "value"), expected
-    assert outcome(twin(make(), kind)) == expected
+    assert outcome(twin(make(), kind, makes)) == expected
 
 
 NEW = """
@@ -122,7 +123,7 @@ def test_a_twin_of_newer_syntax(name: str) -> None:
     space = from_text(NEW, LIMIT=3)
     assert outcome(space[name]())[0] == "value"
     for kind in (Hooks, Nothing):
-        assert outcome(twin(space[name](), kind)) == outcome(space[name]())
+        assert outcome(twin(space[name](), kind)) == outcome(twin(space[name](), kind, True)) == outcome(space[name]())
 
 
 def from_text(text: str, **names: Any) -> dict[str, Any]:

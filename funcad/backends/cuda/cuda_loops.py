@@ -28,7 +28,7 @@ from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
 from funcad.passes.subprograms import with_subprograms
 from funcad.primitives.atoms import fold_of
 from funcad.primitives.fused import fused_p
-from funcad.primitives.loop import LOOPS, Loop
+from funcad.primitives.loop import Loop, loop_p
 from funcad.primitives.random_bits import MANTISSA, PARITY, ROTATIONS, draw_p, polynomials
 from funcad.show.pretty import shown_as
 
@@ -467,7 +467,7 @@ def _grouped(equation: Equation, note: Callable[[str], None]) -> Equation:
     inputs = tuple(dict.fromkeys([a for a in equation.inputs if type(a) is Var]))
     if equation.primitive is draw_p and inputs:
         return _alone(equation, inputs, "draw", equation.outputs[0].aval.shape)
-    if equation.primitive.name in LOOPS:
+    if equation.primitive is loop_p:
         try:
             loop_text(equation, inputs)
         except Unsupported as reason:

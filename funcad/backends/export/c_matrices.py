@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 
 import numpy as np
@@ -16,33 +17,20 @@ from funcad.ir.jaxpr import Equation
 _INT32 = np.dtype(np.int32)
 
 
-def _matrices(p: CProgram, batch: Sequence[int], write: Callable[[list[str]], None]) -> None:
-    """For each matrix of a stack."""
-    if 0 not in batch:
-        with p.loops(batch) as names:
-            write(names)
-
-
-def _one(x: CArray, names: Sequence[str], p: CProgram) -> CArray:
-    """One matrix (or vector) of a stack."""
-    pointer, k = p.fresh("q"), len(names)
-    p.line(f"{c_type(x.dtype)} *{pointer} = {'&' + x.at(names) if names else x.pointer};")
-    return x._replace(base=pointer, shape=x.shape[k:], strides=x.strides[k:], offset=0)
-
-
-def _seen_one(x: CArray, names: Sequence[str], p: CProgram) -> CArray:
-    pointer, k = p.fresh("q"), len(names)
-    p.line(f"const {c_type(x.dtype)} *{pointer} = {'&' + x.at(names) if names else x.pointer};")
-    return x._replace(base=pointer, shape=x.shape[k:], strides=x.strides[k:], offset=0)
-
-
-def _factored(p: CProgram, a: CArray, names: Sequence[str], factors: CArray, pivots: CArray) -> str:
-    """The LU factors of one matrix; a variable that says whether it is singular."""
-    n, m = a.shape[-2:]
-    p.copy(_seen_one(a, names, p), factors)
-    singular = p.fresh("s")
-    p.line(f"const int {singular} = {p.helper('lu', a.dtype)}({n}, {m}, {factors.base}, {pivots.base});")
-    return singular
+@contextmanager
+def _each(
+    p: CProgram, batch: Sequence[int], reads: Sequence[CArray], writes: Sequence[CArray]
+) -> Iterator[tuple[list[str], list[CArray]]]:
+    """For each matrix (or vector) of stacks: where it stands, and it in what is read and in what is written."""
+    with p.loops(batch) as names:
+        found = []
+        for i, x in enumerate([*reads, *writes]):
+            pointer, k = p.fresh("q"), len(names)
+            const = "const " if i < len(reads) else ""
+            place = "&" + x.at(names) if names else x.pointer
+            p.line(f"{const}{c_type(x.dtype)} *{pointer} = {place};")
+            found.append(x._replace(base=pointer, shape=x.shape[k:], strides=x.strides[k:], offset=0))
+        yield names, found
 
 
 # -- factors by LU, with pivots
@@ -52,37 +40,45 @@ def _factored(p: CProgram, a: CArray, names: Sequence[str], factors: CArray, piv
 # matrices of a stack in turn; `lu` itself writes them into its results.
 
 
-@rule("solve")
-def _solve(p: CProgram, equation: Equation, values: list) -> list:
-    a, b = values
-    target = p.new(equation.outputs[0])
-    n, k = b.shape[-2:]
-    factors, pivots = p.array(a.dtype, (n, n)), p.array(_INT32, (n,))
-
-    def write(names: list[str]) -> None:
-        singular = _factored(p, a, names, factors, pivots)
-        p.leave_if(singular, SINGULAR)
-        x = _one(target, names, p)
-        p.copy(_seen_one(b, names, p), x)
-        _solved(p, factors, pivots.base, x, False)
-
-    _matrices(p, b.shape[:-2], write)
-    p.release(factors)
-    p.release(pivots)
-    return [target]
+def _factored(p: CProgram, a: CArray, factors: CArray, pivots: CArray) -> str:
+    """The LU factors of one matrix; a variable that says whether it is singular."""
+    n, m = a.shape
+    p.copy(a, factors)
+    singular, call = p.fresh("s"), p.helper("lu", a.dtype)
+    p.line(f"const int {singular} = {call}({n}, {m}, {factors.base}, {pivots.base});")
+    return singular
 
 
-def _solved(p: CProgram, factors: CArray, pivots: str, x: CArray, transposed: bool) -> None:
+def _solved(p: CProgram, factors: CArray, pivots: CArray, x: CArray, transposed: bool = False) -> None:
     """x by substitution with factors that are no singular ones."""
-    n, k = x.shape[-2:]
-    call = p.helper("triangular", x.dtype)
-    exchange = f"{p.helper('exchanged', x.dtype)}({n}, {k}, {pivots}, {x.base}, {int(transposed)});"
+    n, k = x.shape
+    call, exchange = p.helper("triangular", x.dtype), p.helper("exchanged", x.dtype)
+    exchange += f"({n}, {k}, {pivots.base}, {x.base}, {int(transposed)});"
     if not transposed:
         p.line(exchange)
     for lower in ((1, 0), (0, 1))[transposed]:
         p.line(f"(void){call}({n}, {k}, {factors.base}, {x.base}, {lower}, {int(transposed)}, {lower});")
     if transposed:
         p.line(exchange)
+
+
+def _permutation(p: CProgram, n: int, pivots: CArray, rows: CArray) -> None:
+    """The numbers of rows after n exchanges."""
+    p.each(rows, lambda i: f"(int32_t){i}")
+    p.line(f"{p.helper('exchanged_rows')}({n}, {pivots.base}, {rows.base});")
+
+
+@rule("solve")
+def _solve(p: CProgram, equation: Equation, values: list) -> list:
+    a, b = values
+    target, n = p.new(equation.outputs[0]), b.shape[-2]
+    factors, pivots = p.array(a.dtype, (n, n)), p.array(_INT32, (n,))
+    with _each(p, b.shape[:-2], (a, b), (target,)) as (_, (m, right, x)):
+        p.leave_if(_factored(p, m, factors, pivots), SINGULAR)
+        p.copy(right, x)
+        _solved(p, factors, pivots, x)
+    p.release(factors, pivots)
+    return [target]
 
 
 @rule("factored_solve")
@@ -92,83 +88,54 @@ def _factored_solve(p: CProgram, equation: Equation, values: list, *, transposed
     if not prod(b.shape):
         return [target]
     factors, pivots = p.contiguous(factors), p.contiguous(pivots)
-    n = b.shape[-2]
-
-    def write(names: list[str]) -> None:
-        f, x, order = _seen_one(factors, names, p), _one(target, names, p), _seen_one(pivots, names, p)
-        with p.loops([n]) as (i,):
+    with _each(p, b.shape[:-2], (factors, pivots, b), (target,)) as (_, (f, order, right, x)):
+        with p.loops(b.shape[-2:-1]) as (i,):
             p.leave_if(f"{f.at([i, i])} == 0", SINGULAR)
-        p.copy(_seen_one(b, names, p), x)
-        _solved(p, f, order.base, x, transposed)
-
-    _matrices(p, b.shape[:-2], write)
-    p.release(factors)
-    p.release(pivots)
+        p.copy(right, x)
+        _solved(p, f, order, x, transposed)
+    p.release(factors, pivots)
     return [target]
 
 
 @rule("lu")
 def _lu(p: CProgram, equation: Equation, values: list) -> list:
-    (a,) = values
-    lu, pivots, permutation = [p.new(v) for v in equation.outputs]
-    m, n = a.shape[-2:]
-
-    def write(names: list[str]) -> None:
-        factors, order, rows = [_one(x, names, p) for x in (lu, pivots, permutation)]
-        singular = _factored(p, a, names, factors, order)
-        p.line(f"(void){singular};")
-        with p.loops([m]) as (i,):
-            p.line(f"{rows.at([i])} = (int32_t){i};")
-        p.line(f"{p.helper('exchanged_rows')}({min(m, n)}, {order.base}, {rows.base});")
-
-    _matrices(p, a.shape[:-2], write)
-    return [lu, pivots, permutation]
+    (a,), results = values, [p.new(v) for v in equation.outputs]
+    with _each(p, a.shape[:-2], (a,), results) as (_, (m, factors, pivots, rows)):
+        p.line(f"(void){_factored(p, m, factors, pivots)};")
+        _permutation(p, min(m.shape), pivots, rows)
+    return results
 
 
 @rule("pivot_permutation")
 def _pivot_permutation(p: CProgram, equation: Equation, values: list) -> list:
-    (pivots,) = values
-    target, n = p.new(equation.outputs[0]), pivots.shape[-1]
-    if pivots.dtype != _INT32:
-        raise Unsupported(f"pivots of {pivots.dtype}")
-    pivots = p.contiguous(pivots)
-
-    def write(names: list[str]) -> None:
-        order, rows = _seen_one(pivots, names, p), _one(target, names, p)
-        with p.loops([n]) as (i,):
-            p.line(f"{rows.at([i])} = (int32_t){i};")
-        p.line(f"{p.helper('exchanged_rows')}({n}, {order.base}, {rows.base});")
-
-    _matrices(p, pivots.shape[:-1], write)
+    target = p.new(equation.outputs[0])
+    if values[0].dtype != _INT32:
+        raise Unsupported(f"pivots of {values[0].dtype}")
+    pivots = p.contiguous(values[0])
+    with _each(p, pivots.shape[:-1], (pivots,), (target,)) as (_, (order, rows)):
+        _permutation(p, pivots.shape[-1], order, rows)
     p.release(pivots)
     return [target]
 
 
 @rule("inv")
 def _inv(p: CProgram, equation: Equation, values: list, *, strict: bool) -> list:
-    (a,) = values
-    target = p.new(equation.outputs[0])
+    (a,), target = values, p.new(equation.outputs[0])
     n = a.shape[-1]
     factors, pivots = p.array(a.dtype, (n, n)), p.array(_INT32, (n,))
-
-    def write(names: list[str]) -> None:
-        singular = _factored(p, a, names, factors, pivots)
+    with _each(p, a.shape[:-2], (a,), (target,)) as (_, (m, x)):
+        singular = _factored(p, m, factors, pivots)
         if strict:
             p.leave_if(singular, SINGULAR)
-        x = _one(target, names, p)
-        with p.loops([n, n]) as (i, j):
-            p.line(f"{x.at([i, j])} = {i} == {j};")
+        p.each(x, lambda i, j: f"{i} == {j}")
         if strict:
-            _solved(p, factors, pivots.base, x, False)
-            return
-        with p.block(f"if ({singular})"):
-            p.fill(x, np.nan)
-        with p.block("else"):
-            _solved(p, factors, pivots.base, x, False)
-
-    _matrices(p, a.shape[:-2], write)
-    p.release(factors)
-    p.release(pivots)
+            _solved(p, factors, pivots, x)
+        else:
+            with p.block(f"if ({singular})"):
+                p.fill(x, np.nan)
+            with p.block("else"):
+                _solved(p, factors, pivots, x)
+    p.release(factors, pivots)
     return [target]
 
 
@@ -179,11 +146,9 @@ def _determinant(p: CProgram, equation: Equation, values: list) -> list:
     name = equation.primitive.name
     factors, pivots = p.array(dtype, (n, n)), p.array(_INT32, (n,))
     outs = variables(p, [v.aval for v in equation.outputs], equation.outputs)
-
-    def write(names: list[str]) -> None:
-        singular = _factored(p, a, names, factors, pivots)
-        p.line(f"(void){singular};")
-        sign, total = [p.fresh("t") for _ in range(2)]
+    with _each(p, a.shape[:-2], (a,), ()) as (names, (m,)):
+        p.line(f"(void){_factored(p, m, factors, pivots)};")
+        sign, total = p.fresh("t"), p.fresh("t")
         p.line(f"{c_type(dtype)} {sign} = 1, {total} = {1 if name == 'det' else 0};")
         with p.loops([n]) as (i,):
             d = p.e.load(dtype, factors.at([i, i]))
@@ -198,10 +163,7 @@ def _determinant(p: CProgram, equation: Equation, values: list) -> list:
             p.line(f"(void){sign};")
         for place, text in zip(outs, found):
             p.line(f"{place.at(names) if type(place) is CArray else place.text} = {text};")
-
-    _matrices(p, a.shape[:-2], write)
-    p.release(factors)
-    p.release(pivots)
+    p.release(factors, pivots)
     return outs
 
 
@@ -210,41 +172,36 @@ def _adjugate(p: CProgram, equation: Equation, values: list) -> list:
     """The determinant times the inverse; of a matrix that is singular, or nearly so, determinants of minors."""
     (a,), target = values, p.new(equation.outputs[0])
     n, dtype = a.shape[-1], a.dtype
-    factors, minor, pivots = p.array(dtype, (n, n)), p.array(dtype, (n, n)), p.array(_INT32, (n,))
-    kind = c_type(dtype)
+    if not n:
+        return [target]
+    factors, pivots = p.array(dtype, (n, n)), p.array(_INT32, (n,))
+    minor = p.array(dtype, (n - 1, n - 1))
 
-    def determinant(matrix: CArray, m: int) -> tuple[str, str, str]:
+    def determinant(matrix: CArray) -> tuple[str, str, str]:
         """Names of the determinant, of the least and of the largest pivot."""
         names = det, least, most = p.fresh("t"), p.fresh("t"), p.fresh("t")
-        p.line(f"{kind} {det} = 1, {least} = INFINITY, {most} = 0;")
-        with p.loops([m]) as (i,):
-            pivot = p.e.load(dtype, f"{matrix.base}[{i} * {m} + {i}]")
+        p.line(f"{c_type(dtype)} {det} = 1, {least} = INFINITY, {most} = 0;")
+        with p.loops(matrix.shape[:1]) as (i,):
+            pivot = p.e.load(dtype, matrix.at([i, i]))
             size = p.e.abs(pivot)
             p.line(f"{det} *= {pivots.base}[{i}] == {i} ? {pivot.text} : -{pivot.text};")
             p.line(f"if ({size.text} < {least}) {least} = {size.text};")
             p.line(f"if ({size.text} > {most}) {most} = {size.text};")
         return names
 
-    def write(names: list[str]) -> None:
-        singular, x, m = _factored(p, a, names, factors, pivots), _one(target, names, p), _seen_one(a, names, p)
-        det, least, most = determinant(factors, n)
+    with _each(p, a.shape[:-2], (a,), (target,)) as (_, (m, x)):
+        singular = _factored(p, m, factors, pivots)
+        det, least, most = determinant(factors)
         with p.block(f"if (!{singular} && {least} > {literal(np.finfo(dtype).eps ** 0.5, dtype).text} * {most})"):
-            with p.loops([n, n]) as (i, j):
-                p.line(f"{x.at([i, j])} = {i} == {j} ? {det} : 0;")
-            _solved(p, factors, pivots.base, x, False)
+            p.each(x, lambda i, j: f"{i} == {j} ? {det} : 0")
+            _solved(p, factors, pivots, x)
         with p.block("else"), p.loops([n, n]) as (i, j):
-            with p.loops([n - 1, n - 1]) as (r, c):
-                place = m.at([f"({r} + ({r} >= {j}))", f"({c} + ({c} >= {i}))"])
-                p.line(f"{minor.base}[{r} * {n - 1} + {c}] = {place};")
-            call = f"{p.helper('lu', dtype)}({n - 1}, {n - 1}, {minor.base}, {pivots.base})"
-            p.line(f"(void){call};")
-            part, *_ = determinant(minor, n - 1)
+            p.each(minor, lambda r, c: m.at([f"({r} + ({r} >= {j}))", f"({c} + ({c} >= {i}))"]))
+            call = p.helper("lu", dtype)
+            p.line(f"(void){call}({n - 1}, {n - 1}, {minor.base}, {pivots.base});")
+            part, *_ = determinant(minor)
             p.line(f"{x.at([i, j])} = ({i} + {j}) % 2 == 0 ? {part} : -{part};")
-
-    if n:
-        _matrices(p, a.shape[:-2], write)
-    for x in (factors, minor, pivots):
-        p.release(x)
+    p.release(factors, minor, pivots)
     return [target]
 
 
@@ -257,12 +214,8 @@ def _adjugate(p: CProgram, equation: Equation, values: list) -> list:
 @rule("cholesky")
 def _cholesky(p: CProgram, equation: Equation, values: list) -> list:
     target, a = p.new(equation.outputs[0]), p.contiguous(values[0])
-
-    def write(names: list[str]) -> None:
-        x, out = _seen_one(a, names, p), _one(target, names, p)
+    with _each(p, a.shape[:-2], (a,), (target,)) as (_, (x, out)):
         p.leave_if(f"{p.helper('cholesky', a.dtype)}({a.shape[-1]}, {x.base}, {out.base})", INDEFINITE)
-
-    _matrices(p, a.shape[:-2], write)
     p.release(a)
     return [target]
 
@@ -272,15 +225,12 @@ def _triangular(p: CProgram, equation: Equation, values: list, *, lower: bool, t
     b = values[1]
     target, a = p.new(equation.outputs[0]), p.contiguous(values[0])
     n, k = b.shape[-2:]
-
-    def write(names: list[str]) -> None:
-        m, x = _seen_one(a, names, p), _one(target, names, p)
-        p.copy(_seen_one(b, names, p), x)
+    with _each(p, b.shape[:-2], (a, b), (target,)) as (_, (m, right, x)):
+        p.copy(right, x)
         flags = f"{int(lower)}, {int(transposed)}, {int(unit_diagonal)}"
-        p.leave_if(f"{p.helper('triangular', b.dtype)}({n}, {k}, {m.base}, {x.base}, {flags})", SINGULAR)
-
-    if prod(b.shape):
-        _matrices(p, b.shape[:-2], write)
+        call = p.helper("triangular", b.dtype)
+        if prod(b.shape):
+            p.leave_if(f"{call}({n}, {k}, {m.base}, {x.base}, {flags})", SINGULAR)
     p.release(a)
     return [target]
 
@@ -288,42 +238,28 @@ def _triangular(p: CProgram, equation: Equation, values: list, *, lower: bool, t
 @rule("triangular_inverse")
 def _triangular_inverse(p: CProgram, equation: Equation, values: list, *, lower: bool) -> list:
     target, a = p.new(equation.outputs[0]), p.contiguous(values[0])
-    n = a.shape[-1]
-
-    def write(names: list[str]) -> None:
-        m, x = _seen_one(a, names, p), _one(target, names, p)
-        with p.loops([n, n]) as (i, j):
-            p.line(f"{x.at([i, j])} = {i} == {j};")
+    n, outside = a.shape[-1], "<" if lower else ">"
+    with _each(p, a.shape[:-2], (a,), (target,)) as (_, (m, x)):
+        p.each(x, lambda i, j: f"{i} == {j}")
         with p.block(f"if ({p.helper('triangular', a.dtype)}({n}, {n}, {m.base}, {x.base}, {int(lower)}, 0, 0))"):
-            outside = "<" if lower else ">"
-            with p.loops([n, n]) as (i, j):
-                p.line(f"{x.at([i, j])} = {i} {outside} {j} ? 0 : NAN;")
-
-    _matrices(p, a.shape[:-2], write)
+            p.each(x, lambda i, j: f"{i} {outside} {j} ? 0 : NAN")
     p.release(a)
     return [target]
 
 
 @rule("qr")
 def _qr(p: CProgram, equation: Equation, values: list, *, full: bool) -> list:
-    (a,) = values
-    q, r = [p.new(v) for v in equation.outputs]
+    (a,), (q, r) = values, [p.new(v) for v in equation.outputs]
     m, n = a.shape[-2:]
     k, width = min(m, n), q.shape[-1]
     factors, tau = p.array(a.dtype, (m, n)), p.array(a.dtype, (k,))
-
-    def write(names: list[str]) -> None:
-        p.copy(_seen_one(a, names, p), factors)
+    with _each(p, a.shape[:-2], (a,), (q, r)) as (_, (x, left, right)):
+        p.copy(x, factors)
         p.line(f"{p.helper('reflect', a.dtype)}({m}, {n}, {factors.base}, {tau.base});")
-        left, right = _one(q, names, p), _one(r, names, p)
         if width:
             p.line(f"{p.helper('orthogonal', a.dtype)}({m}, {n}, {width}, {k}, {factors.base}, {tau.base}, {left.base});")
-        with p.loops([width, n]) as (i, j):
-            p.line(f"{right.at([i, j])} = {i} > {j} ? 0 : {factors.at([i, j])};")
-
-    _matrices(p, a.shape[:-2], write)
-    p.release(factors)
-    p.release(tau)
+        p.each(right, lambda i, j: f"{i} > {j} ? 0 : {factors.at([i, j])}")
+    p.release(factors, tau)
     return [q, r]
 
 
@@ -336,18 +272,15 @@ def _banded(p: CProgram, equation: Equation, values: list, *, lower: int, upper:
     n, k = b.shape[-2:]
     width = 2 * lower + upper + 1
     rows = p.array(b.dtype, (n, width))
-
-    def write(names: list[str]) -> None:
-        band, x = _seen_one(ab, names, p), _one(target, names, p)
+    with _each(p, b.shape[:-2], (ab, b), (target,)) as (_, (band, right, x)):
         p.fill(rows, 0)
         with p.loops([lower + upper + 1, n]) as (r, j):
             i = p.fresh("j")
             p.line(f"const int64_t {i} = {j} + {r} - {upper};")
             p.line(f"if ({i} >= 0 && {i} < {n}) {rows.base}[{i} * {width} + {j} - {i} + {lower}] = {band.at([r, j])};")
-        p.copy(_seen_one(b, names, p), x)
-        p.leave_if(f"{p.helper('banded', b.dtype)}({n}, {k}, {lower}, {upper}, {rows.base}, {x.base})", SINGULAR)
-
-    if prod(b.shape):
-        _matrices(p, b.shape[:-2], write)
+        p.copy(right, x)
+        call = p.helper("banded", b.dtype)
+        if prod(b.shape):
+            p.leave_if(f"{call}({n}, {k}, {lower}, {upper}, {rows.base}, {x.base})", SINGULAR)
     p.release(rows)
     return [target]

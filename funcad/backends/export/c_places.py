@@ -6,16 +6,18 @@ status before anything is read there. Sorting is stable, NaN last, by positions:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from funcad.backends.export.c_elements import CValue, c_type, lane_type
-from funcad.backends.export.c_program import INDEX, RULES, CArray, CProgram, rule
+from funcad.backends.export.c_program import INDEX, CArray, CProgram, rule
 from funcad.backends.plans.element_plan import Unsupported, contiguous_strides, seen
 from funcad.ir.jaxpr import Equation
+from funcad.primitives.atoms import RUNNING
 from funcad.primitives.basic_indexing import common_index, python_index
 
 _INT64 = np.dtype(np.int64)
@@ -119,11 +121,6 @@ def _checked_at(p: CProgram, index: CValue, n: int) -> str:
     return at
 
 
-def _spread(x: Any, ndim: int) -> Any:
-    """An array of indices with axes behind it along which it is the same."""
-    return x._replace(strides=(*x.strides, *[0] * (ndim - len(x.shape)))) if type(x) is CArray else x
-
-
 @rule("gather")
 def _gather(p: CProgram, equation: Equation, values: list, *, batch_dims: int, unique: bool) -> list:
     x, *indices = values
@@ -211,101 +208,66 @@ def _pick_lanes(p: CProgram, equation: Equation, values: list) -> list:
 @rule("positions")
 def _positions(p: CProgram, equation: Equation, values: list, *, size: int, dtype: np.dtype) -> list:
     target = p.new(equation.outputs[0])
-    with p.loops([size]) as (i,):
-        p.line(f"{target.at([i])} = ({c_type(dtype)}){i};")
+    p.each(target, lambda i: f"({c_type(dtype)}){i}")
     return [target]
 
 
 # -- along an axis
 #
-# Lanes are the elements along the axis, one loop for each of the other axes around them. A running total is a variable, so that
-# the order is NumPy's, and so are the bits.
+# An array is looked at with that axis last, and from its end where the order is the other one. A running total is a variable,
+# so that the order is NumPy's, and so are the bits.
 
 
-def _lanes(x: CArray, axis: int) -> tuple[tuple[int, ...], list[int], int, int]:
-    """The other extents, their strides, and extent and stride of the axis."""
-    others = [i for i in range(len(x.shape)) if i != axis]
-    return tuple([x.shape[i] for i in others]), [x.strides[i] for i in others], x.shape[axis], x.strides[axis]
+def _along(p: CProgram, x: Any, axis: int, reverse: bool = False) -> CArray:
+    step = -1 if reverse else 1
+    return seen(p.as_array(x), lambda a: np.moveaxis(a, axis, -1)[..., ::step])
 
 
-def _ends(n: int, reverse: bool) -> tuple[int, int]:
-    return (n - 1, -1) if reverse else (0, 1)
-
-
-def _running(word: str) -> Callable[..., list]:
-    def write(p: CProgram, equation: Equation, values: list, *, axis: int, reverse: bool) -> list:
-        (x,), target = values, p.new(equation.outputs[0])
-        dtype = target.dtype
-        shape, steps, n, s = _lanes(x, axis)
-        _, into, _, t = _lanes(target, axis)
-        first, step = _ends(n, reverse)
-        if 0 in x.shape:
-            return [target]
-        with p.loops(shape) as names:
-            total = p.fresh("t")
-            start = p.e.load(dtype, _plus(x, names, steps, f"{first * s}"))
-            p.line(f"{lane_type(dtype)} {total} = {start.text};")
-            p.line(f"{_plus(target, names, into, f'{first * t}')} = {total};")
-            with p.block(f"for (int64_t k = 1; k < {n}; k++)"):
-                lane = p.e.load(dtype, _plus(x, names, steps, f"({first} + k * {step}) * {s}"))
-                p.line(f"{total} = {p.e.combine(word, CValue(dtype, total), lane).text};")
-                p.line(f"{_plus(target, names, into, f'({first} + k * {step}) * {t}')} = {total};")
+def _running(
+    p: CProgram, equation: Equation, values: list, axis: int, reverse: bool, step: Callable[..., CValue]
+) -> list:
+    """out[k] = step(out[k - 1], operands at k) along an axis; out[0] is the first operand's."""
+    target = p.new(equation.outputs[0])
+    if 0 in target.shape:
         return [target]
+    out, *ins = [_along(p, x, axis, reverse) for x in (target, *values)]
+    with p.loops(out.shape[:-1]) as names:
+        total = CValue(target.dtype, p.fresh("t"))
+        load = lambda x, k: p.e.load(target.dtype, x.at([*names, k]))
+        p.line(f"{lane_type(target.dtype)} {total.text} = {load(ins[0], '0').text};")
+        p.line(f"{out.at([*names, '0'])} = {total.text};")
+        with p.block(f"for (int64_t k = 1; k < {out.shape[-1]}; k++)"):
+            p.line(f"{total.text} = {step(total, *[load(x, 'k') for x in ins]).text};")
+            p.line(f"{out.at([*names, 'k'])} = {total.text};")
+    return [target]
 
-    return write
 
-
-def _plus(x: CArray, names: Sequence[str], strides: Sequence[int], more: str) -> str:
-    return f"{x.at(names, strides)[:-1]} + {more}]"
-
-
-for _name, _word in (
-    ("cumsum", "add"),
-    ("cumprod", "mul"),
-    ("cummax", "maximum"),
-    ("cummin", "minimum"),
-    ("cumlogsumexp", "logaddexp"),
-):
-    RULES[_name] = _running(_word)
+@rule(*RUNNING)
+def _cumulative(p: CProgram, equation: Equation, values: list, *, axis: int, reverse: bool) -> list:
+    step = lambda total, x: p.e.combine(RUNNING[equation.primitive.name], total, x)
+    return _running(p, equation, values, axis, reverse, step)
 
 
 @rule("linear_recurrence")
 def _recurrence(p: CProgram, equation: Equation, values: list, *, axis: int, reverse: bool) -> list:
-    b, a = values
-    target = p.new(equation.outputs[0])
-    if 0 in target.shape:
-        return [target]
-    dtype = target.dtype
-    n = target.shape[axis]
-    first, step = _ends(n, reverse)
-    (shape, sb, _, tb), (_, sa, _, ta), (_, st, _, tt) = [_lanes(x, axis) for x in (b, a, target)]
-    with p.loops(shape) as names:
-        total = p.fresh("t")
-        p.line(f"{lane_type(dtype)} {total} = {p.e.load(dtype, _plus(b, names, sb, f'{first * tb}')).text};")
-        p.line(f"{_plus(target, names, st, f'{first * tt}')} = {total};")
-        with p.block(f"for (int64_t k = 1; k < {n}; k++)"):
-            at = f"({first} + k * {step})"
-            factor, more = [p.e.load(dtype, _plus(x, names, s, f"{at} * {t}")) for x, s, t in ((a, sa, ta), (b, sb, tb))]
-            p.line(f"{total} = {p.e.add(p.e.mul(factor, CValue(dtype, total)), more).text};")
-            p.line(f"{_plus(target, names, st, f'{at} * {tt}')} = {total};")
-    return [target]
+    step = lambda total, more, factor: p.e.add(p.e.mul(factor, total), more)
+    return _running(p, equation, values, axis, reverse, step)
 
 
 @rule("argmax", "argmin")
 def _position(p: CProgram, equation: Equation, values: list, *, axis: int) -> list:
-    (v,), (x,) = equation.outputs, values
-    shape, steps, n, s = _lanes(x, axis)
+    (v,), x = equation.outputs, _along(p, values[0], axis)
     target = p.new(v) if v.aval.shape else None
-    if 0 in shape:
+    if 0 in v.aval.shape:
         return [target]
     best = p.fresh("s")
     if target is None:
         p.line(f"int64_t {best} = 0;")
-    with p.loops(shape) as names:
+    with p.loops(x.shape[:-1]) as names:
         if target is not None:
             p.line(f"int64_t {best} = 0;")
-        with p.block(f"for (int64_t k = 1; k < {n}; k++)"):
-            old, new = [p.e.load(x.dtype, _plus(x, names, steps, f"{k} * {s}")) for k in (best, "k")]
+        with p.block(f"for (int64_t k = 1; k < {x.shape[-1]}; k++)"):
+            old, new = [p.e.load(x.dtype, x.at([*names, k])) for k in (best, "k")]
             better = p.e.gt(new, old) if equation.primitive.name == "argmax" else p.e.lt(new, old)
             known = p.e.eq(old, old)
             p.line(f"if ({known.text} && ({better.text} || {p.e.ne(new, new).text})) {best} = k;")
@@ -314,81 +276,57 @@ def _position(p: CProgram, equation: Equation, values: list, *, axis: int) -> li
     return [CValue(_INT64, best) if target is None else target]
 
 
-def _sorted_lane(p: CProgram, x: CArray, place: str, n: int, s: int, order: CArray, spare: CArray) -> None:
-    """The order of n elements from a place on, stably, with the order that is there as a start."""
-    p.line(f"{p.helper('argsort', x.dtype)}({n}, {place}, {s}, {order.base}, {spare.base});")
-
-
+@contextmanager
 def _ordered(
-    p: CProgram, keys: Sequence[CArray], axis: int, descending: bool, write: Callable[[list[str], CArray], None]
-) -> None:
-    """For each lane: the positions that sort it by the first key, equal ones by the next ..."""
-    shape, _, n, _ = _lanes(keys[0], axis)
-    if 0 in keys[0].shape:
-        return
+    p: CProgram, keys: Sequence[CArray], axis: int, descending: bool = False
+) -> Iterator[tuple[list[str], Callable[[str], str]]]:
+    """For each lane: its place, and which position is the i-th, sorted by the first key, equal ones by the next ..."""
+    keys = [_along(p, x, axis, descending) for x in keys]
+    n = keys[0].shape[-1]
     if any([k.dtype.kind == "c" for k in keys]):
         raise Unsupported("sorting complex numbers")
     order, spare = [p.array(_INT64, (n,)) for _ in range(2)]
-    with p.loops(shape) as names:
-        with p.loops([n]) as (i,):
-            p.line(f"{order.base}[{i}] = {i};")
-        for key in reversed(keys):
-            _, steps, _, s = _lanes(key, axis)
-            last = f" + {(n - 1) * s}" if descending else ""
-            _sorted_lane(p, key, f"&{key.at(names, steps)}{last}", n, -s if descending else s, order, spare)
-        write(names, order)
-    p.release(order)
-    p.release(spare)
+    with p.loops(keys[0].shape[:-1]) as names:
+        p.each(order, lambda i: i)
+        for x in reversed(keys):
+            call = f"{n}, &{x.at([*names, '0'])}, {x.strides[-1]}, {order.base}, {spare.base}"
+            p.line(f"{p.helper('argsort', x.dtype)}({call});")
+        place = "{0}[{2}]" if not descending else "{1} - {0}[{1} - {2}]"
+        yield names, lambda i: place.format(order.base, n - 1, i)
+    p.release(order, spare)
 
 
-@rule("argsort")
-def _argsort(p: CProgram, equation: Equation, values: list, *, axis: int, stable: bool, descending: bool) -> list:
-    return _argsort_many(p, equation, values, axis=axis, descending=descending)
-
-
-@rule("argsort_many")
-def _argsort_many(p: CProgram, equation: Equation, values: list, *, axis: int, descending: bool = False) -> list:
+@rule("argsort", "argsort_many")
+def _argsort(
+    p: CProgram, equation: Equation, values: list, *, axis: int, descending: bool = False, stable: bool = True
+) -> list:
     target = p.new(equation.outputs[0])
-    _, into, n, t = _lanes(target, axis)
-
-    def write(names: list[str], order: CArray) -> None:
-        with p.loops([n]) as (i,):
-            place = f"{n - 1} - {order.base}[{n - 1} - {i}]" if descending else f"{order.base}[{i}]"
-            p.line(f"{_plus(target, names, into, f'{i} * {t}')} = {place};")
-
-    _ordered(p, values, axis, descending, write)
+    out = _along(p, target, axis)
+    if 0 not in target.shape:
+        with _ordered(p, values, axis, descending) as (names, place), p.loops(out.shape[-1:]) as (i,):
+            p.line(f"{out.at([*names, i])} = {place(i)};")
     return [target]
 
 
 @rule("sort")
 def _sort(p: CProgram, equation: Equation, values: list, *, axis: int) -> list:
-    (x,), target = values, p.new(equation.outputs[0])
-    (_, steps, n, s), (_, into, _, t) = _lanes(x, axis), _lanes(target, axis)
-
-    def write(names: list[str], order: CArray) -> None:
-        with p.loops([n]) as (i,):
-            source = _plus(x, names, steps, f"{order.base}[{i}] * {s}")
-            p.line(f"{_plus(target, names, into, f'{i} * {t}')} = {source};")
-
-    _ordered(p, [x], axis, False, write)
+    target = p.new(equation.outputs[0])
+    x, out = _along(p, values[0], axis), _along(p, target, axis)
+    if 0 not in target.shape:
+        with _ordered(p, values, axis) as (names, place), p.loops(out.shape[-1:]) as (i,):
+            p.line(f"{out.at([*names, i])} = {x.at([*names, place(i)])};")
     return [target]
 
 
 @rule("top_k")
 def _top_k(p: CProgram, equation: Equation, values: list, *, k: int) -> list:
     (x,), (best, where) = values, [p.new(v) for v in equation.outputs]
-    axis = len(x.shape) - 1
-    (_, steps, n, s), (_, into, _, t) = _lanes(x, axis), _lanes(best, axis)
-
-    def write(names: list[str], order: CArray) -> None:
-        with p.loops([k]) as (i,):
+    if 0 not in best.shape:
+        with _ordered(p, values, len(x.shape) - 1, True) as (names, place), p.loops([k]) as (i,):
             at = p.fresh("j")
-            p.line(f"const int64_t {at} = {n - 1} - {order.base}[{n - 1} - {i}];")
-            p.line(f"{_plus(best, names, into, f'{i} * {t}')} = {_plus(x, names, steps, f'{at} * {s}')};")
-            p.line(f"{_plus(where, names, into, f'{i} * {t}')} = {at};")
-
-    if k:
-        _ordered(p, [x], axis, True, write)
+            p.line(f"const int64_t {at} = {place(i)};")
+            p.line(f"{best.at([*names, i])} = {x.at([*names, at])};")
+            p.line(f"{where.at([*names, i])} = {at};")
     return [best, where]
 
 

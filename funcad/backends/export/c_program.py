@@ -284,11 +284,12 @@ class CProgram:
             self.holds[value.owner] += 1
         return value
 
-    def release(self, value: Any) -> None:
-        if type(value) is CArray and value.owner:
-            self.holds[value.owner] -= 1
-            if not self.holds[value.owner] and not self.pinned[value.owner] and value.owner in self.memory.buffers:
-                self.memory.end(value.owner)
+    def release(self, *values: Any) -> None:
+        for x in values:
+            if type(x) is CArray and x.owner:
+                self.holds[x.owner] -= 1
+                if not self.holds[x.owner] and not self.pinned[x.owner] and x.owner in self.memory.buffers:
+                    self.memory.end(x.owner)
 
     def pin(self, x: CArray) -> None:
         self.pinned[x.owner] += 1
@@ -345,8 +346,7 @@ class CProgram:
             for v in dead:
                 self.release(env.pop(v))
         results = [self.hold(self.read(env, o)) for o in jaxpr.outputs]
-        for value in env.values():
-            self.release(value)
+        self.release(*env.values())
         for o in jaxpr.outputs:
             self.wanted.pop(o, None)
         return results
@@ -522,6 +522,11 @@ class CProgram:
         self.sweep(v.aval.shape, values, [target], lambda lanes: [body(lanes)])
         return target
 
+    def each(self, target: CArray, text: Callable[..., str]) -> None:
+        """Elements by their indices."""
+        with self.loops(target.shape) as names:
+            self.line(f"{target.at(names)} = {text(*names)};")
+
     def fill(self, target: CArray, value: Any) -> None:
         self.sweep(target.shape, [], [target], lambda _: [literal(value, target.dtype)])
 
@@ -594,19 +599,20 @@ class CProgram:
 
     def moved(self, equation: Equation, values: list[Any]) -> Any:
         """By the implementation itself, on the numbers of places: 0 is a zero."""
-        (v,) = equation.outputs
-        arrays = [self.as_array(x) for x in values]
-        if equation.primitive.free:
-            return self.viewed(v, seen(arrays[0], lambda a: equation.primitive.impl(np, a, **equation.params)))
+        (v,), primitive, params = equation.outputs, equation.primitive, equation.params
+        aval, arrays = v.aval, [self.as_array(x) for x in values]
+        look = lambda *given: primitive.impl(np, *given, **params)
+        if primitive.free:
+            return self.viewed(v, seen(arrays[0], look))
         numbers, starts = [], [_GAP]
         for i, x in enumerate(arrays):
             places = x.places
             numbers.append(places + (starts[-1] + 1) if x.shape else np.int64(places + starts[-1] + 1))
             starts.append(starts[-1] + (int(places.max()) + 1 if places.size else 0) + _GAP * (i + 1))
-        where = np.asarray(equation.primitive.impl(np, *numbers, **equation.params), np.int64).reshape(v.aval.shape)
+        where = np.asarray(look(*numbers), np.int64).reshape(aval.shape)
         limits = np.array(starts[1:])
         line = line_of(where)
-        if line is not None and v not in self.wanted or not v.aval.shape:
+        if line is not None and v not in self.wanted or not aval.shape:
             k = operand_of(where, limits)
             if k is not None:
                 assert line is not None
@@ -615,7 +621,7 @@ class CProgram:
                     return self.e.load(found.dtype, found.at(()))
                 return self.hold(found)
             if not where.shape:
-                return literal(0, v.aval.dtype)
+                return literal(0, aval.dtype)
         target = self.new(v)
         if not where.size:
             return target

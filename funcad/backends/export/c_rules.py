@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
+from operator import mul
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,8 @@ from funcad.backends.plans.row_plan import RowPlan
 from funcad.ir.jaxpr import Equation, Jaxpr, split
 from funcad.passes.example_loops import layouts
 from funcad.passes.fuse import fuse
-from funcad.primitives.convolution import dilated
-from funcad.primitives.loop import LOOPS, Loop
+from funcad.primitives.convolution import phases_of, placement
+from funcad.primitives.loop import Loop
 
 _INT32 = np.dtype(np.int32)
 
@@ -324,8 +325,7 @@ def _next(p: CProgram, carry: list[Any], spares: list[Any], new: list[Any]) -> N
     for c, other in changed:
         t = p.fresh("t")
         p.line(f"{c_type(c.dtype)} *{t} = {c.base}; {c.base} = {other.base}; {other.base} = {t};")
-    for v in (*copies, *new):
-        p.release(v)
+    p.release(*copies, *new)
 
 
 def _start(p: CProgram, loop: Loop, starts: Sequence[Any], places: Sequence[Any]) -> tuple[list[Any], list[Any]]:
@@ -364,7 +364,7 @@ def _turn(p: CProgram, loop: Loop, consts: Sequence[Any], carry: Sequence[Any], 
     return found
 
 
-@rule(*LOOPS)
+@rule("loop")
 def _loop(p: CProgram, equation: Equation, values: list, *, loop: Loop) -> list:
     if loop.length is None and loop.cond is None:
         raise Unsupported("a loop whose length depends on values")
@@ -474,8 +474,7 @@ def _product(p: CProgram, equation: Equation, values: list, *, dimension_numbers
                 f"&{place.at(names, so[:nb])}", n, 1,
             ]  # fmt: skip
             p.line(f"{p.helper('product', dtype)}({', '.join(map(str, arguments))});")
-        for a in taken:
-            p.release(a)
+        p.release(*taken)
     else:
         kept = [*[x.shape[i] for i in (*bx, *fx)], *[y.shape[i] for i in fy]]
         left, right = [[a.strides[i] for i in (*b, *f)] for a, b, f in ((x, bx, fx), (y, by, fy))]
@@ -502,34 +501,43 @@ def _two_axes(p: CProgram, x: CArray, free: Sequence[int], contracted: Sequence[
 
 
 @rule("conv")
-def _conv(
-    p: CProgram, equation: Equation, values: list, *, strides: Any, padding: Any, x_dilation: Any, kernel_dilation: Any
-) -> list:
-    (v,) = equation.outputs
-    x, kernel = values
-    dtype, target = v.aval.dtype, p.new(v)
-    groups, n, features, *out = v.aval.shape
-    if 0 in v.aval.shape:
-        return [target]
-    spatial = len(out)
-    with p.loops([groups, n, features, *out]) as (g, i, f, *o):
-        total = p.total("add", dtype)
-        with p.loops([x.shape[2], *kernel.shape[3:]]) as (c, *k):
-            places, inside = [], []
-            for axis in range(spatial):
-                place = p.fresh("j")
-                low, size, d = padding[axis][0], x.shape[3 + axis], x_dilation[axis]
-                p.line(f"int64_t {place} = {o[axis]} * {strides[axis]} + {k[axis]} * {kernel_dilation[axis]} - ({low});")
-                inside.append(
-                    f"{place} < 0 || {place} >= {max(dilated(size, d), 0)}" + (f" || {place} % {d} != 0" if d > 1 else "")
-                )
-                places.append(f"({place} / {d})" if d > 1 else place)
-            if inside:
-                p.line(f"if ({' || '.join(inside)}) continue;")
-            lanes = [p.e.load(x.dtype, x.at([g, i, c, *places])), p.e.load(kernel.dtype, kernel.at([g, f, c, *k]))]
-            p.folded("add", total, p.e.mul(*lanes))
-        p.line(f"{target.at([g, i, f, *o])} = {total.text};")
+def _conv(p: CProgram, equation: Equation, values: list, **params: Any) -> list:
+    target = p.new(equation.outputs[0])
+    _windows(p, *map(p.as_array, values), target, **params)
     return [target]
+
+
+def _windows(
+    p: CProgram,
+    x: CArray,
+    kernel: CArray,
+    target: CArray,
+    strides: Any,
+    padding: Any,
+    x_dilation: Any,
+    kernel_dilation: Any,
+) -> None:
+    """The products of the windows of x, padded with zeros, with the kernel."""
+    phases = phases_of(x.shape, kernel.shape, target.shape[3:], strides, padding, x_dilation, kernel_dilation)
+    if phases:
+        p.fill(target, 0)
+        for to, some, *holes in phases:
+            part = seen(kernel, lambda a, some=some: a[some])
+            results = seen(target, lambda a, to=to: a[to])
+            _windows(p, x, part, results, strides, *holes, kernel_dilation)
+        return
+    shape, into, taken = placement(x.shape, padding, x_dilation, 3)
+    x = p.hold(seen(x, lambda a: a[taken]))
+    if x.shape != shape:
+        some, x = x, p.array(x.dtype, shape)
+        p.fill(x, 0)
+        p.copy(some, seen(x, lambda a: a[into]))
+        p.release(some)
+    (g, n, c, *steps), (kg, kf, kc, *inner) = x.strides, kernel.strides
+    own = [g, n, 0, *map(mul, steps, strides), c, *map(mul, steps, kernel_dilation)]
+    theirs = [kg, 0, kf, *[0] * len(steps), kc, *inner]
+    p.fold("add", target.shape, kernel.shape[2:], [(x, own), (kernel, theirs)], target, target.strides)
+    p.release(x)
 
 
 # -- fused groups: the loops of `element_loops` and `row_loops`, on the arrays of a program
@@ -576,8 +584,7 @@ def _examples(p: CProgram, equation: Equation, jaxpr: Jaxpr, size: int, values: 
         steps = {"first": {"n": prod(x.shape[1:]), "k": 1}, "last": {"n": 1, "k": size}, "shared": {"k": 1}}
         along[key] = steps[ways[key]]
     p.nest(batch_loops(jaxpr), given, written, along, {"begin": 0, "end": size})
-    for x in given.values():
-        p.release(x)
+    p.release(*given.values())
     return list(written.values())
 
 
@@ -637,6 +644,5 @@ def _rows(p: CProgram, equation: Equation, plan: RowPlan, values: list[Any]) -> 
                 p.copy(results[first], results[k])
             else:
                 results[k] = results[first]
-    for x in buffers.values():
-        p.release(x)
+    p.release(*buffers.values())
     return results

@@ -12,29 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.plans.element_plan import contiguous_strides
+from funcad.backends.plans.element_plan import contiguous_strides, merged_axes
 
 
 def collapsed(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> tuple[list[int], list[list[int]]]:
     """The extents of the fewest loops over these arrays, and the strides of each."""
-    extents: list[int] = []
-    rows: list[list[int]] = [[] for _ in strides]
-    for axis, n in enumerate(shape):
-        if n == 1:
-            continue
-        here = [row[axis] for row in strides]
-        if extents and all([row[-1] == s * n for row, s in zip(rows, here)]):
-            extents[-1] *= n
-            for row, s in zip(rows, here):
-                row[-1] = s
-        else:
-            extents.append(n)
-            for row, s in zip(rows, here):
-                row.append(s)
-    if not extents:
-        extents = [1]
-        rows = [[0] for _ in strides]
-    return extents, rows
+    axes = merged_axes(shape, strides) or [(1, (0,) * len(strides))]
+    extents, steps = zip(*axes)
+    return list(extents), list(map(list, zip(*steps)))
 
 
 # -- lines

@@ -19,7 +19,6 @@ from funcad.ir.jaxpr import Equation, split
 from funcad.ir.trace import trace_function
 from funcad.primitives.basic_indexing import python_index
 from funcad.primitives.convolution import highest, lowest
-from funcad.primitives.loop import LOOPS
 from funcad.primitives.random_bits import erf_inverse
 
 # -- by their own implementations, which look at no values
@@ -358,7 +357,7 @@ def _cond(equation: Equation, values: list, *, branches: Sequence[Any]) -> Any:
     return lax.switch(which, list(map(taken, branches)), *operands)
 
 
-@rule(*LOOPS)
+@rule("loop")
 def _loop(equation: Equation, values: list, *, loop: Any) -> Any:
     count, consts, first, xs = loop.parts(values)
     if loop.n_ys and loop.cond is not None:

@@ -17,11 +17,12 @@ import numpy as np
 
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.ir import Module
-from funcad.backends.native.program_build import Build, merged_axes
+from funcad.backends.native.program_build import Build
 from funcad.backends.native.program_reduce import reduce
 from funcad.backends.native.program_values import Splat, View, spread, transposed
 from funcad.backends.native.shared_functions import address, fma, new_function, rounded, shared
 from funcad.backends.native.target import lanes_of
+from funcad.backends.plans.element_plan import merged_axes
 
 DEPTH = 64  # of the summed axis that is gone through at once, so that blocks of both operands stay in the first cache
 MANY = 24  # rows from which on it pays to copy a panel of the right operand into one piece
@@ -269,4 +270,4 @@ def _by_reduction(build: Build, x: Any, y: Any, nb: int, nx: int, ny: int, targe
     kind = "logical_or" if x.dtype.kind == "b" else "add"
     if not shape:  # a number times a number
         return product(build.one, [build.lane(x), build.lane(y)])
-    return reduce(build, kind, x.dtype, shape, tuple(range(first, last)), [x, y], product, target)
+    return reduce(build, kind, x.dtype, shape, tuple(range(first, last)), [x, y], product, target, "products")

@@ -91,6 +91,15 @@ class Function:
         self._count = 0
         self._pools: set[int] = set()  # whose constants it reads
 
+    @property
+    def once(self) -> bool:
+        """Does what is written now stand outside all loops and conditionals?"""
+        return len(self._scopes) == 1
+
+    def beside(self, name: str, parameters: Sequence[tuple[str, str]], returns: str) -> Function:
+        """Another function, of the same module once it is added to it."""
+        return Function(self.module, name, parameters, returns)
+
     def fresh(self, prefix: str = "v") -> str:
         self._count += 1
         return f"%{prefix}{self._count}"

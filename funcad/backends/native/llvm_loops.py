@@ -28,7 +28,7 @@ from funcad.backends.plans.element_plan import Unsupported, contiguous_strides
 from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, prune
 from funcad.passes.subprograms import called
-from funcad.primitives.loop import LOOPS, Loop
+from funcad.primitives.loop import Loop
 
 ASKING = 2e6  # nanoseconds of work, about, between two questions whether to stop
 
@@ -187,7 +187,7 @@ def _ask_sometimes(build: Build, jaxpr: Jaxpr, index: str) -> None:
         build.ask()
 
 
-@rule(*LOOPS)
+@rule("loop")
 def _loop(region: Region, equation: Equation, values: list, *, loop: Loop) -> list:
     if any([type(v.aval) is StackAval for v in (*loop.body.inputs, *loop.body.outputs)]):
         raise Unsupported("a loop over lists of lists of unknown length (the derivative of a while_loop in it)")

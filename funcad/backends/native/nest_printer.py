@@ -443,6 +443,8 @@ class NestPrinter:
             self.counted(s, end, s.extent, inside)
         elif s.rest == MASKED:
             self.turns(s, begin, end, 1, inside)
+        elif s.rest == BACK and not s.run and {t.value for t in s.totals} & self.across:
+            self.summed(s, end)
         elif s.rest == BACK:
             self.back(s, begin, end)
         else:
@@ -479,6 +481,16 @@ class NestPrinter:
                 self.turns(s, n - lanes, None, 1, fresh=lambda way: met)
             elif n % lanes:
                 self.single(s, vectors, end)
+
+    def summed(self, s: For, end: str) -> None:
+        """Totals of so many steps, in the order in which `counted` adds them; there is a vector at least."""
+        whole, vectors = self.down(end, self.lanes * s.ways), self.down(end, self.lanes)
+        self.turns(s, 0, whole, s.ways)
+        if s.ways > 1:
+            self.turns(s, whole, vectors, 1)
+        if self.lanes > 1:
+            met = self.beyond(self.less(self.lanes, self.less(end, vectors)), 0)
+            self.turns(s, self.less(end, self.lanes), None, 1, fresh=lambda way: met)
 
     def back(self, s: For, begin: Any, end: Any) -> None:
         """Steps of whole vectors, the last of which goes back from the end."""

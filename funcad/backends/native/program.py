@@ -37,9 +37,10 @@ from funcad.backends.plans.element_plan import Unsupported, contiguous_strides
 from funcad.backends.py_loops import read_by_loops_alone
 from funcad.ir.aval import Aval, LiteralAval, StackAval
 from funcad.ir.jaxpr import Jaxpr, Literal, Var, prune, subjaxprs
-from funcad.primitives.loop import LOOPS, Loop
+from funcad.primitives.loop import Loop, loop_p
 
 PER_FRESH_BYTE = 0.25  # nanoseconds to get a byte of memory from the system
+LONG = 300  # equations from which on loops of one kind are one function
 MAX_ORDERS = 4  # memory orders of arguments that are remembered
 LOCKED = 50_000  # nanoseconds up to which other Python threads wait
 PYTHON_KINDS = {"f": "float", "i": "int", "b": "bool", "c": "complex"}
@@ -185,7 +186,7 @@ def _stacked(jaxpr: Jaxpr) -> int:
     """Bytes of what the program's loops read and fill row by row, and of the carries of which they only write elements."""
     arrays = set()
     for equation in jaxpr.equations:
-        if equation.primitive.name in LOOPS:
+        if equation.primitive is loop_p:
             loop: Loop = equation.params["loop"]
             _, _, first, xs = loop.parts(equation.inputs)
             results: Sequence[Any] = equation.outputs[loop.first :]
@@ -242,6 +243,7 @@ def _written(jaxpr: Jaxpr, given: Sequence[KernelArgument], wanted: Sequence[Wan
     jaxpr = prune(jaxpr)
     f = Function(module, "program", [("ptr", "%slots"), ("ptr", "%arena"), ("ptr", "%context")], "i32")
     build = Build(f, host())
+    build.sharing = work_of(jaxpr).equations > LONG
     f.lines.append("  %asking = getelementptr ptr, ptr %context, i64 2")
     f.lines.append("  %helping = getelementptr ptr, ptr %context, i64 3")
     f.lines.append("  %helpers = load ptr, ptr %helping")

@@ -22,10 +22,11 @@ from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.nest_printer import Memory, NestPrinter
 from funcad.backends.native.program_values import Along, Arena, Buffer, Pieces, Splat, View, same_place
 from funcad.backends.native.target import lanes_of
-from funcad.backends.plans.element_plan import Unsupported, contiguous_strides
+from funcad.backends.plans.element_plan import Unsupported, contiguous_strides, merged_axes
 
 MAX_LINES = 20_000  # of code in one program: about a second of compilation, once for all processes (cache.py)
 PER_EQUATION = 3  # lines, at least, of most
+WRITTEN_OUT = 8  # elements: so few are written out sooner than a function is called
 
 
 class TooLong(Unsupported):
@@ -47,6 +48,8 @@ class Build:
         self._emitters = {1: self.one}
         self.helpers: dict[tuple[str, np.dtype], int] = {}  # functions that are called, and their places in the plan's table
         self.heap: list[bool] = []  # words of the table of memory that grows (growing.py): which are addresses
+        self.sharing = False  # are loops functions that are called? In a long program
+        self.functions: dict[Any, str] = {}  # those functions: see `shared`
         self.packed: dict[tuple, View] = {}  # operands of products that were brought into order before a loop
 
     def helper(self, name: str, dtype: np.dtype) -> str:
@@ -164,7 +167,7 @@ class Build:
                 index = program_pieces.index_of(box)
                 self.copy(program_pieces.part(value, index), program_pieces.part(target, index))
             return
-        self.nest(target.shape, [value], [target], lambda e, lanes: lanes)
+        self.nest(target.shape, [value], [target], lambda e, lanes: lanes, key="copy")
 
     # -- loops
     def nest(
@@ -174,39 +177,86 @@ class Build:
         outputs: Sequence[View],
         body: Callable[[Emitter, list], Sequence[Lane]],
         exact: bool = False,
+        key: Any = None,
     ) -> None:
-        """For all elements: body(emitter, lanes of the inputs) gives the lanes of the outputs; `exact`: each once."""
+        """For all elements: body(emitter, lanes of the inputs) gives the lanes of the outputs; `exact`: each once.
+
+        Bodies with equal keys, if they have any, compute the same (see `shared`).
+        """
         if 0 in shape:
             return
         if any([type(v) is Pieces for v in (*inputs, *outputs)]):
-            program_pieces.nest(self, shape, inputs, outputs, body)
+            program_pieces.nest(self, shape, inputs, outputs, body, key)
             return
         views = [v for v in (*inputs, *outputs) if type(v) is View]
         axes = merged_axes(shape, [v.strides for v in views]) or [(1, (0,) * len(views))]
         places = [(v, [steps[k] for _, steps in axes]) for k, v in enumerate(views)]
-        self.sweep(axes, inputs, places, outputs, body, exact)
+        self.sweep([n for n, _ in axes], inputs, places, outputs, body, exact, key)
 
     def sweep(
         self,
-        axes: Sequence[tuple[int, Any]],
+        extents: Sequence[int],
         inputs: Sequence[Any],
         places: Sequence[tuple[Any, Sequence[int]]],
         outputs: Sequence[Any],
         body: Callable[[Emitter, list], Sequence[Lane]],
         exact: bool = False,
+        key: Any = None,
     ) -> None:
         """The loops of `nest`; `places`: view or pointer, and strides, of the inputs that are no constants, and of outputs."""
-        extent = axes[-1][0]
-        loops = [For(f"i{k}", 0, n, ONES, ()) for k, (n, _) in enumerate(axes[:-1])]
-        loops.append(For("c", 0, extent, VECTORS, (), rest=ONES if exact else BACK, extent=extent))
-        lanes = self.lanes_of(extent, [v.dtype for v in (*inputs, *outputs)])
-        printer, bodies, operands = self.loads(lanes, loops, inputs, places)
-        results = [("out", k) for k in range(len(outputs))]
-        bodies[-1].append(Let(tuple(results), operands, body))
-        for key, v, (place, strides) in zip(results, outputs, places[len(places) - len(outputs) :]):
-            printer.memory[key] = memory_of(place)
-            bodies[-1].append(Put(strided(key, loops, v.dtype, strides), key, v.dtype))
-        printer.write(nested(loops, bodies))
+        lanes = self.lanes_of(extents[-1], [v.dtype for v in (*inputs, *outputs)])
+
+        def write(build: Build, sizes: Sequence[Any], inputs: Sequence[Any], places: Sequence[tuple[Any, Any]]) -> None:
+            *rows, n = sizes
+            loops = [For(f"i{k}", 0, m, ONES, ()) for k, m in enumerate(rows)]
+            loops.append(For("c", 0, n, VECTORS, (), rest=ONES if exact else BACK, extent=n if type(n) is int else None))
+            printer, bodies, operands = build.loads(lanes, loops, inputs, places)
+            results = [("out", k) for k in range(len(outputs))]
+            bodies[-1].append(Let(tuple(results), operands, body))
+            for key, v, (place, strides) in zip(results, outputs, places[len(places) - len(outputs) :]):
+                printer.memory[key] = memory_of(place)
+                bodies[-1].append(Put(strided(key, loops, v.dtype, strides), key, v.dtype))
+            printer.write(nested(loops, bodies))
+
+        self.shared(key and ("sweep", key, exact, lanes), extents, inputs, places, write)
+
+    def shared(
+        self,
+        key: Any,
+        extents: Sequence[int],
+        inputs: Sequence[Any],
+        places: Sequence[tuple[Any, Sequence[int]]],
+        write: Callable[..., Lane | None],
+        result: np.dtype | None = None,
+    ) -> Lane | None:
+        """What `write(build, extents, inputs, places)` writes, in a long program a call of a function for all equal keys.
+
+        The function has extents, addresses and single values as arguments, and gives a number, if there is a `result`. So
+        loops that differ in their lengths are compiled once. What is inside a loop runs often, and knows its lengths.
+        """
+        few = prod(extents) <= WRITTEN_OUT or result is not None and result.kind == "c"
+        if key is None or few or not self.sharing or not self.f.once:
+            return write(self, extents, inputs, places)
+        values = [(self.one.register(self.one.part(v.dtype)), p) for v in inputs if type(v) is Splat for p in v.lane.parts]
+        key = (*key, len(extents), *[(type(v), v.dtype) for v in inputs], *[tuple(strides) for _, strides in places])
+        kind = "void" if result is None else self.one.register(result)
+        given = [("i64", n) for n in extents] + [("ptr", self.pointer(p) if type(p) is View else p) for p, _ in places]
+        given += values
+        name = self.functions.get(key)
+        if name is None:
+            name = self.functions[key] = f"loops{len(self.functions)}"
+            own = [(k, f"%x{i}") for i, (k, _) in enumerate(given)]
+            build, names = Build(self.f.beside(name, own, kind), self.host), iter([n for _, n in own])
+            sizes, at = [next(names) for _ in extents], [(next(names), strides) for _, strides in places]
+            lane = lambda x: Lane(x.dtype, tuple([next(names) for _ in x.parts]))
+            found = write(build, sizes, [v._replace(lane=lane(v.lane)) if type(v) is Splat else v for v in inputs], at)
+            build.f.do("ret void" if found is None else f"ret {kind} {found.name}")
+            self.f.module.add(build.f)
+        call = f"call {kind} @{name}({', '.join([f'{k} {x}' for k, x in given])})"
+        if result is not None:
+            return Lane(result, (self.f.load(call),))
+        self.f.do(call)
+        return None
 
     def lanes_of(self, extent: int, dtypes: Sequence[np.dtype]) -> int:
         """The greatest vectors that fit."""
@@ -262,17 +312,3 @@ class Build:
 def memory_of(place: Any) -> Memory:
     """Of a view, or of what begins at a pointer."""
     return Memory(place.pointer, offset=place.offset * place.dtype.itemsize) if type(place) is View else Memory(place)
-
-
-def merged_axes(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> list[tuple[int, tuple[int, ...]]]:
-    """(extent, stride of each array) of the axes of a loop nest: no axis of size 1, neighbours merged where all allow it."""
-    axes: list[tuple[int, tuple[int, ...]]] = []
-    for i, n in enumerate(shape):
-        if n == 1:
-            continue
-        own = tuple([s[i] for s in strides])
-        if axes and all(outer == inner * n for outer, inner in zip(axes[-1][1], own)):
-            axes[-1] = (axes[-1][0] * n, own)
-        else:
-            axes.append((n, own))
-    return axes

@@ -14,6 +14,8 @@ import numpy as np
 from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.program_build import Build
 from funcad.backends.native.program_values import Splat, View, contiguous_strides, indexed
+from funcad.backends.plans.element_plan import seen
+from funcad.primitives.basic_indexing import common_index
 
 MAX_CELLS = 27  # parts of a result of `place_sum` that are written one by one
 
@@ -63,15 +65,10 @@ def place_sum(build: Build, xs: Sequence[Any], indices: Sequence[Any], target: V
 def _place_one_by_one(build: Build, xs: Sequence[Any], indices: Sequence[Any], target: View) -> None:
     """The same for strided parts, and for many: each is added to what is there."""
     fill(build, target)
-    if target.dtype.kind in "fc":  # where all parts meet, no zero is added: -0.0 stays -0.0
-        common = []
-        for axis, n in enumerate(target.shape):
-            entries = [[e for e in index if e is not None][axis] for index in indices]
-            ranges = [range(e, e + 1) if type(e) is int else range(e[0], e[0] + e[1] * e[2], e[2]) for e in entries]
-            places = sorted(set(range(n)).intersection(*ranges))
-            step = places[1] - places[0] if len(places) > 1 else 1
-            common.append((places[0] if places else 0, len(places), step))
-        fill(build, indexed(target, common), complex(-0.0, -0.0) if target.dtype.kind == "c" else -0.0)
+    common = common_index(tuple(indices), target.shape) if target.dtype.kind in "fc" else None
+    if common is not None:  # no zero is added there: -0.0 stays -0.0
+        zero = complex(-0.0, -0.0) if target.dtype.kind == "c" else -0.0
+        fill(build, seen(target, lambda a: a[common]), zero)
     for x, index in zip(xs, indices):
         add(build, x, indexed(target, index))
 
@@ -111,7 +108,7 @@ def update(build: Build, u: Any, index: Sequence[Any], target: View) -> None:
 
 def add(build: Build, u: Any, where: View) -> None:
     """Add to elements that are there."""
-    build.nest(where.shape, [where, _in_shape(u, where.shape)], [where], lambda e, v: [e.add(*v)], exact=True)
+    build.nest(where.shape, [where, _in_shape(u, where.shape)], [where], lambda e, v: [e.add(*v)], True, "add")
 
 
 def _in_shape(x: Any, shape: tuple) -> Any:

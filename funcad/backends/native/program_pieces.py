@@ -218,7 +218,7 @@ def _operands(shape: tuple, values: Sequence[Any]) -> tuple[list[_Operand], list
     return [_Operand(dtype, as_tuples(cells)) for dtype, cells in zip(dtypes, found)], extents
 
 
-def nest(build: Any, shape: tuple, inputs: Sequence[Any], outputs: Sequence[Any], body: Callable[..., Sequence[Lane]]) -> None:
+def nest(build: Any, shape: tuple, inputs: Sequence[Any], outputs: Sequence[Any], body: Callable[..., Any], key: Any) -> None:
     """`Build.nest` where an input or an output is in pieces."""
     if 0 in shape:
         return
@@ -239,7 +239,7 @@ def nest(build: Any, shape: tuple, inputs: Sequence[Any], outputs: Sequence[Any]
         sources = [value if type(value) is Splat else next(rest) for value in inputs]
         given = [x if type(x) is Splat else value for x, value in zip(sources, inputs)]
         places = [x for x in (*sources, *rest) if type(x) is not Splat]
-        build.sweep([(b - a, None)], given, places, outputs, body)
+        build.sweep([b - a], given, places, outputs, body, False, key)
 
     with build.over([(n, None) for n in extents[:-1]]) as indices:
         for a, b in segments:

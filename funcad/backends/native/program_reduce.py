@@ -16,9 +16,9 @@ import numpy as np
 from funcad.backends.loops.nest import BACK, ONES, VECTORS, Fold, For, Let, Put, Total, nested, strided
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.lane_types import Lane
-from funcad.backends.native.program_build import Build, memory_of, merged_axes
+from funcad.backends.native.program_build import Build, memory_of
 from funcad.backends.native.program_values import Along, Splat, View, spread
-from funcad.backends.plans.element_plan import Unsupported
+from funcad.backends.plans.element_plan import Unsupported, merged_axes
 
 AT_ONCE = 4  # accumulators, or vectors that are reduced without a loop
 Body = Callable[[Emitter, list], Lane]
@@ -38,11 +38,15 @@ def reduce(
     inputs: Sequence[Any],
     body: Body,
     target: View | None,
+    key: Any = None,
 ) -> Lane | None:
-    """Reduce body(inputs) of that shape over axes: into `target`, or, where no axis stays, to a lane."""
+    """Reduce body(inputs) of that shape over axes: into `target`, or, where no axis stays, to a lane.
+
+    Bodies with equal keys, if they have any, compute the same.
+    """
     if not axes:
         assert target is not None
-        build.nest(shape, inputs, [target], lambda e, lanes: [body(e, lanes)])
+        build.nest(shape, inputs, [target], lambda e, lanes: [body(e, lanes)], key=key)
         return None
     size = prod([shape[a] for a in axes])
     stay = [i for i in range(len(shape)) if i not in axes]
@@ -60,27 +64,37 @@ def reduce(
     gone = gone or [(1, (0,) * (len(views) + len(own)))]
     kept = merged_axes([shape[i] for i in stay], [*[[v.strides[i] for i in stay] for v in views], *[v.strides for v in own]])
     across = bool(kept) and (gone[-1][0] == 1 or _unit(kept[-1]) >= _unit(gone[-1]) and kept[-1][0] > 1)
-    total = Total("total", dtype, kind)
-    ones = lambda name, axes, **more: [For(f"{name}{k}", 0, n, ONES, (), **more) for k, (n, _) in enumerate(axes)]
     n = (kept if across else gone)[-1][0]
     lanes = build.lanes_of(n, [dtype, *[v.dtype for v in inputs]])
     lanes = lanes if across or n != 3 else 1  # three are added as NumPy adds them
-    along = For("c", 0, n, VECTORS, (), rest=BACK, extent=n)
-    if across:
-        loops = [*ones("i", kept[:-1]), along._replace(ways=AT_ONCE), *ones("g", gone, totals=[total])]
-    else:
-        ways = n // lanes if n < (AT_ONCE + 1) * lanes else AT_ONCE if n >= 2 * AT_ONCE * lanes else 1
-        loops = [*ones("i", kept), *ones("g", gone[:-1], totals=[total]), along._replace(totals=[total], ways=ways)]
+    ways = AT_ONCE if across or n >= 2 * AT_ONCE * lanes else n // lanes if n < (AT_ONCE + 1) * lanes else 1
     places = [(v, [steps[k] for _, steps in (*kept, *gone)]) for k, v in enumerate([*views, *own])]
-    inputs = [v._replace(index=loops[-1].index) if type(v) is Along else v for v in inputs]
-    printer, bodies, operands = build.loads(lanes, loops, inputs, places)
-    bodies[-1] += [Let(("x",), operands, lambda e, lanes: [body(e, lanes)]), Fold("total", "x")]
-    after: list[list[Any]] = [[] for _ in bodies]
-    if target is not None:
-        printer.memory["target"] = memory_of(target)
-        after[len(kept)].append(Put(strided("target", loops, dtype, places[-1][1][: len(kept)]), "total", dtype))
-    printer.write(nested(loops, bodies, after))
-    return printer.get("total", (), build.one) if target is None else None
+    extents = [n for n, _ in (*kept, *gone)]
+
+    def write(build: Build, extents: Sequence[Any], inputs: Sequence[Any], places: Sequence[tuple[Any, Any]]) -> Lane | None:
+        """The loops over the axes that stay, and then over those that go; extents are numbers or names."""
+        total, known = Total("total", dtype, kind), lambda n: n if type(n) is int else None
+        rows, columns = extents[: len(kept)], extents[len(kept) :]
+        ones = lambda name, sizes, **more: [For(f"{name}{k}", 0, n, ONES, (), **more) for k, n in enumerate(sizes)]
+        n = (rows if across else columns)[-1]
+        along = For("c", 0, n, VECTORS, (), rest=BACK, extent=known(n), ways=ways)
+        if across:
+            loops = [*ones("i", rows[:-1]), along, *ones("g", columns, totals=[total])]
+        else:
+            loops = [*ones("i", rows), *ones("g", columns[:-1], totals=[total]), along._replace(totals=[total])]
+        inputs = [v._replace(index=loops[-1].index) if type(v) is Along else v for v in inputs]
+        printer, bodies, operands = build.loads(lanes, loops, inputs, places)
+        bodies[-1] += [Let(("x",), operands, lambda e, lanes: [body(e, lanes)]), Fold("total", "x")]
+        after: list[list[Any]] = [[] for _ in bodies]
+        if target is not None:
+            place, strides = places[-1]
+            printer.memory["target"] = memory_of(place)
+            after[len(kept)].append(Put(strided("target", loops, dtype, strides[: len(kept)]), "total", dtype))
+        printer.write(nested(loops, bodies, after))
+        return printer.get("total", (), build.one) if target is None else None
+
+    words = None if key is None or across else ("reduce", key, kind, dtype, lanes, ways, len(kept))
+    return build.shared(words, extents, inputs, places, write, dtype if target is None else None)
 
 
 def position(build: Build, kind: str, value: Any, axis: int, target: View | None) -> Lane | None:

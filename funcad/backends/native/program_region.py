@@ -22,9 +22,10 @@ from funcad.backends.native.program_pieces import fitting, index_of, part, regul
 from funcad.backends.native.program_schedule import COMPLEX_PARTS, ScheduleStep, is_elementwise, schedule
 from funcad.backends.native.program_values import Pieces, View, reshaped
 from funcad.backends.plans.element_plan import Unsupported, operand_dtypes
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, params_key
 from funcad.ir.primitive import may_share
-from funcad.primitives.loop import LOOPS
+from funcad.primitives.loop import loop_p
+from funcad.tree.same import same_key
 
 _AIMED = {"concatenate", "basic_update", "basic_add"}  # may be computed in a part of a target, besides elementwise ones
 _CHECKED = {"add": "sadd", "sub": "ssub", "mul": "smul"}  # of Python integers
@@ -57,7 +58,7 @@ class Region:
     def _aim(self, over: frozenset[int]) -> None:
         """What is reshaped, joined, rolled or has elements written, with its result in a target, is computed there."""
         makers = {e.outputs[0]: e for e in self.jaxpr.equations if len(e.outputs) == 1}
-        looped = {e.outputs[i] for e in self.jaxpr.equations if e.primitive.name in LOOPS for i in handed_through(e)}
+        looped = {e.outputs[i] for e in self.jaxpr.equations if e.primitive is loop_p for i in handed_through(e)}
 
         def offer(a: Any, place: Any) -> None:
             maker, in_pieces = makers.get(a), type(place) is Pieces
@@ -98,7 +99,7 @@ class Region:
         uses = Counter([a for e in self.jaxpr.equations for a in e.inputs if type(a) is Var])
         uses.update([o for o in (*self.jaxpr.inputs, *self.jaxpr.outputs) if type(o) is Var])
         for equation in reversed(self.jaxpr.equations):
-            if equation.primitive.name in LOOPS:
+            if equation.primitive is loop_p:
                 for i, j in handed_through(equation).items():
                     v, x = equation.outputs[i], equation.inputs[j]
                     if v in self.targets and type(x) is Var and uses[x] == 1 and x.aval == v.aval and x not in self.targets:
@@ -177,7 +178,8 @@ class Region:
                 own[equation.outputs[0]] = element(e, equation, own)
             return [own[v] for v in outs]
 
-        build.nest(shape, [self.env[v] for v in ins], places, body)
+        key = build.sharing and _key_of(step.equations, ins, outs)
+        build.nest(shape, [self.env[v] for v in ins], places, body, key=key)
         self.env.update(zip(outs, places))
         for v in (v for e in step.equations for v in e.outputs if v not in self.env):
             self.env[v] = None  # it lived in registers only
@@ -201,6 +203,19 @@ class Region:
             outs = [self.build.in_order(view, self.targets.get(equation.outputs[0]))]
             self.build.drop(view)
         self.env.update(zip(equation.outputs, outs, strict=True))
+
+
+def _key_of(equations: Sequence[Equation], ins: Sequence[Var], outs: Sequence[Var]) -> Any:
+    """Equal for groups that compute the same of each element; None if that cannot be said quickly."""
+    numbers, rows = {v: i for i, v in enumerate(ins)}, []
+    for e in equations:
+        key = params_key(e.params) if e.params else ()
+        if key is None:
+            return None
+        operands = [(same_key(a.value), a.aval.dtype, a.aval.weak) if type(a) is Literal else numbers[a] for a in e.inputs]
+        rows.append((e.primitive, key, e.outputs[0].aval.dtype, *operands))
+        numbers[e.outputs[0]] = len(numbers)
+    return (*rows, *[numbers[v] for v in outs])
 
 
 def _looking_into_written(jaxpr: Jaxpr) -> frozenset[Var]:

@@ -18,7 +18,7 @@ from funcad.backends.native.program_region import Region, rule
 from funcad.backends.native.program_values import Splat, View, indexed, reshaped, same_place
 from funcad.backends.plans.element_plan import Unsupported, contiguous_strides
 from funcad.ir.jaxpr import Equation, Jaxpr
-from funcad.primitives.atoms import fold_of
+from funcad.primitives.atoms import RUNNING, fold_of
 
 
 def _view(region: Region, value: Any) -> Any:
@@ -112,7 +112,7 @@ def _reduction(region: Region, equation: Equation, values: list, *, axes: tuple)
     if not axes:
         return _into(region, equation, lambda t: region.build.nest(t.shape, [x], [t], lambda e, l: [read(e, l[0])]))
     target = region.target(v) if v.aval.shape else None
-    lane = program_reduce.reduce(region.build, kind, dtype, x.shape, axes, [x], lambda e, l: read(e, l[0]), target)
+    lane = program_reduce.reduce(region.build, kind, dtype, x.shape, axes, [x], lambda e, l: read(e, l[0]), target, "elements")
     return [lane if target is None else target]
 
 
@@ -320,12 +320,9 @@ def _batch(region: Region, equation: Equation, values: list, *, jaxpr: Jaxpr, ki
 # -- running sums
 
 
-_STEPS = {"cumsum": "add", "cumprod": "mul", "cummax": "maximum", "cummin": "minimum", "cumlogsumexp": "logaddexp"}
-
-
-@rule(*_STEPS)
+@rule(*RUNNING)
 def _cumulative(region: Region, equation: Equation, values: list, *, axis: int, reverse: bool) -> list:
-    method = _STEPS[equation.primitive.name]
+    method = RUNNING[equation.primitive.name]
     return _running(region, equation, values, axis, reverse, lambda e, v: [getattr(e, method)(v[0], v[1])])
 
 

@@ -9,7 +9,7 @@ there -0.0 becomes 0.0.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -61,30 +61,15 @@ class Example:
             return self.product(equation, *xs)
         if name == "place_sum":
             return self.placed(xs, params["indices"], shape, out.aval.dtype)
-        if name == "concatenate":
-            return np.concatenate(xs, axis=params["axis"] - 1)
-        x = xs[0]
-        if name == "reshape":
-            return array_of(list(x.flat), shape)
         if name == "transpose" and turns(equation):
-            return x  # of lanes, whose axes are those of one example
-        if equation.primitive.free:
-            return array_of(list(equation.primitive.impl(np, x[None], **params).flat), shape)
-        if name == "pad":
-            found = self.zeros(shape, out.aval.dtype)
-            inner = zip(params["low"][1:], params["interior"][1:], x.shape)
-            found[tuple([slice(low, low + n * (k + 1), k + 1) for low, k, n in inner])] = x
-            return found
-        if name in ("basic_place", "basic_update"):
-            found = self.zeros(shape, out.aval.dtype) if name == "basic_place" else x.copy(order="C")
-            where = np.arange(prod(shape)).reshape(1, *shape)[python_index(params["index"])]
-            for k, lane in zip(where.flat, xs[-1].flat):
-                found.reshape(-1)[k] = lane
-            return found
-        raise Unsupported(f"{name} of a batch has no code")
-
-    def zeros(self, shape: tuple, dtype: np.dtype) -> np.ndarray:
-        return array_of([self.literal(0, dtype)] * prod(shape), shape)
+            return xs[0]  # of lanes, whose axes are those of one example
+        if equation.primitive.reach != "moves" and name != "basic_update":
+            raise Unsupported(f"{name} of a batch has no code")
+        if "shape" in params:
+            params = {**params, "shape": (1, *params["shape"][1:])}
+        zero = self.literal(0, out.aval.dtype)
+        found = equation.primitive.impl(np, *[x[None] for x in xs], **params)
+        return array_of([zero if type(lane) is int else lane for lane in found.flat], shape)
 
     def broadcast(self, equation: Equation, x: Any, shape: tuple) -> np.ndarray:
         """Along new axes of an example, or to all examples."""
@@ -138,18 +123,23 @@ class Example:
 
     def placed(self, xs: list[np.ndarray], indices: Sequence[tuple], shape: tuple, dtype: np.dtype) -> np.ndarray:
         """The sum of the operands, each at its index."""
-        cells: list[list[Any]] = [[] for _ in range(prod(shape))]
-        numbers = np.arange(prod(shape)).reshape(1, *shape)
-        for x, index in zip(xs, indices):
-            for cell, lane in zip(numbers[python_index(index)].flat, x.flat):
-                cells[cell].append(lane)
         zero, found = self.literal(0, dtype), []
-        for cell in cells:
+        for cell in cells_of([x.flat for x in xs], indices, (1, *shape)):
             total = cell[0] if cell else zero
             for lane in cell[1:]:
                 total = self.add(total, lane)
             found.append(self.add(total, zero) if 0 < len(cell) < len(xs) and dtype.kind == "f" else total)
         return array_of(found, shape)
+
+
+def cells_of(xs: Iterable[Iterable[Any]], indices: Iterable[tuple], shape: tuple) -> list[list[Any]]:
+    """For each element of an array the elements that are placed there, in their order."""
+    cells: list[list[Any]] = [[] for _ in range(prod(shape))]
+    numbers = np.arange(len(cells)).reshape(shape)
+    for x, index in zip(xs, indices):
+        for cell, element in zip(numbers[python_index(index)].flat, x):
+            cells[cell].append(element)
+    return cells
 
 
 def array_of(lanes: Sequence[Any], shape: tuple) -> np.ndarray:

@@ -136,21 +136,25 @@ def layout_of(shape: tuple[int, ...], accesses: Sequence[tuple[int, Any]], strid
     order = [axis for axis, n in enumerate(shape) if n != 1]
     full = [row for row in rows if all(row[axis] for axis in order)]
     order.sort(key=lambda axis: tuple([-abs(row[axis]) for row in full]))  # stable: as they are, if nothing is full
-    extents: list[int] = []
-    merged: list[list[int]] = [[] for _ in rows]
-    for axis in order:
-        here = [row[axis] for row in rows]
-        if extents and all(m[-1] == s * shape[axis] for m, s in zip(merged, here)):
-            extents[-1] *= shape[axis]
-            for m, s in zip(merged, here):
-                m[-1] = s
+    there = [[row[axis] for axis in order] for row in rows]
+    axes = merged_axes([shape[axis] for axis in order], there)
+    axes = axes or [(1, (0,) * len(rows))]
+    extents, steps = zip(*axes)
+    return Layout(tuple(order), extents, tuple(zip(*steps)))
+
+
+def merged_axes(shape: Sequence[int], strides: Sequence[Sequence[int]]) -> list[tuple[int, tuple[int, ...]]]:
+    """(extent, stride of each array) of the axes of a loop nest: no axis of size 1, neighbours merged where all allow it."""
+    axes: list[tuple[int, tuple[int, ...]]] = []
+    for i, n in enumerate(shape):
+        if n == 1:
+            continue
+        own = tuple([s[i] for s in strides])
+        if axes and all(outer == inner * n for outer, inner in zip(axes[-1][1], own)):
+            axes[-1] = (axes[-1][0] * n, own)
         else:
-            extents.append(shape[axis])
-            for m, s in zip(merged, here):
-                m.append(s)
-    if not extents:
-        extents, merged = [1], [[0] for _ in rows]
-    return Layout(tuple(order), tuple(extents), tuple([tuple(m) for m in merged]))
+            axes.append((n, own))
+    return axes
 
 
 def instructions(equation: Any) -> int:

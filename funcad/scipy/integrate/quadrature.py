@@ -23,7 +23,7 @@ from funcad.ir.aval import Aval, aval_of, dtype_of, is_inexact, said, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.jitted.jit import jit
 from funcad.numpy import calculus
-from funcad.numpy.dispatch import is_traced, refuse
+from funcad.numpy.dispatch import is_traced, refuse, where_am_i
 from funcad.numpy.dispatch import refuse as refuse_arguments
 from funcad.numpy.fft import floating
 from funcad.numpy.promote import array_of, axis_of, move
@@ -69,6 +69,15 @@ def at_end(f: Any, x: Any, params: Any, others: Any) -> Any:
     return np.where(finite, f(np.where(finite, x, 0.0), params, others), 0.0)
 
 
+def _weight(options: dict[str, Any], x: Any) -> Any:
+    """What the integrand is multiplied with, at an end that moves."""
+    name, over = options.get("weight"), options.get("wvar")
+    if name is None or name.startswith("alg"):  # whose ends do not move
+        return 1.0
+    x = np.where(np.isfinite(x), x, 0.0)
+    return 1.0 / (x - over) if name == "cauchy" else (np.cos if name == "cos" else np.sin)(over * x)
+
+
 def _along(f: Any) -> Any:
     """The integrand's derivative in a direction of its parameters, as an integrand of both."""
     return lambda x, both, others: jvp(lambda params: f(x, params, others), (both[0],), (both[1],))[1]
@@ -93,7 +102,7 @@ def _backward(f: Any, options: Any, residuals: Any, cts: Any) -> tuple:
             parts.append(_integral(_along(f), options, a, b, (params, unit), others)[0])
         bar = ct * np.stack(parts) if parts else np.zeros(0)
         params_bar.append(convert(reshape(bar, shape=shape_of(x)), aval_of(x).dtype))
-    ends = -ct * at_end(f, a, params, others), ct * at_end(f, b, params, others)
+    ends = [sign * ct * at_end(f, x, params, others) * _weight(options, x) for sign, x in ((-1, a), (1, b))]
     return (*ends, structure.unflatten(params_bar), None)
 
 
@@ -101,7 +110,8 @@ def _tangent(f: Any, options: Any, primals: Any, tangents: Any) -> tuple[Any, An
     a, b, params, others = primals
     ta, tb, t_params, _ = tangents
     out = _integral(f, options, a, b, params, others)
-    moved = at_end(f, b, params, others) * tb - at_end(f, a, params, others) * ta
+    low, high = [at_end(f, x, params, others) * _weight(options, x) for x in (a, b)]
+    moved = high * tb - low * ta
     if tree.leaves(params):
         moved = moved + _integral(_along(f), options, a, b, (params, t_params), others)[0]
     return out, (moved, np.zeros_like(out[1]))
@@ -119,6 +129,9 @@ def between(a: Any, b: Any) -> float:
     return low + 1.0 if high is None else 0.5 * (low + high)
 
 
+_KNOWN = ("points", "weight", "wvar", "wopts", "maxp1", "limlst")  # they go to SciPy's integrals as they are
+
+
 def quad(
     func: Callable[..., Any],
     a: Any,
@@ -132,8 +145,9 @@ def quad(
 ) -> tuple[Any, Any]:
     """`scipy.integrate.quad` of a real function, differentiable in a, b, args and what func closes over: (integral, error).
 
-    With traced values func is traced once, abstractly, and full_output, points, weight and complex_func are refused. Each
-    number among the parameters costs one more integral in reverse mode.
+    With traced values func is traced once, abstractly; points, weight and wvar are known numbers, an algebraic weight has ends
+    that are known, and full_output and complex_func are refused. Each number among the parameters costs one more integral in
+    reverse mode.
 
     >>> import numpy as np, funcad
     >>> area = lambda w: funcad.scipy.integrate.quad(lambda x: np.exp(-w * x**2), -np.inf, np.inf)[0]
@@ -143,7 +157,14 @@ def quad(
     extra = args if isinstance(args, tuple) else (args,)
     if not is_traced((a, b, *tree.leaves(extra))) and not isinstance(func(between(a, b), *extra), Tracer):
         return scipy_function("integrate.quad")(func, a, b, args, full_output, epsabs, epsrel, limit, **options)
-    refuse("integrate.quad", full_output=full_output or None, **{k: v or None for k, v in options.items()})
+    refused = {k: v or None for k, v in options.items() if k not in _KNOWN}
+    refuse("integrate.quad", full_output=full_output or None, **refused)
+    options = {k: v for k, v in options.items() if k in _KNOWN and v is not None}
+    if _traced(options) or str(options.get("weight")).startswith("alg") and _traced(a, b):
+        raise TypeError(
+            f"integrate.quad{where_am_i()}: points and wvar, and the ends beside an algebraic weight, must be known numbers.\n"
+            "Remedy: write the weight into func, and split the integral at points that move."
+        )
     extra = tree.map(array_of, extra)
     ends = [convert(floating(v), np.dtype(float)) for v in (a, b)]
     converted, values = closure_convert(func, ends[0], *extra)
@@ -160,7 +181,7 @@ def quad(
 
     params = [x for x, is_float in zip(leaves, floats) if is_float]
     others = [x for x, is_float in zip(leaves, floats) if not is_float]
-    return _integral(f, dict(epsabs=epsabs, epsrel=epsrel, limit=limit), *ends, params, others)
+    return _integral(f, dict(epsabs=epsabs, epsrel=epsrel, limit=limit, **options), *ends, params, others)
 
 
 mirrors([fixed_quad, quad], "scipy.integrate")
@@ -184,7 +205,7 @@ def _traced(*values: Any) -> bool:
 def nquad(func: Callable[..., Any], ranges: Sequence[Any], args: Any = (), opts: Any = None, full_output: bool = False) -> Any:
     """`scipy.integrate.nquad` of a real function: (integral, error), differentiable in limits, args and what is closed over.
 
-    With traced values the error is that of the outermost integral, and full_output, points and weight are refused.
+    With traced values the error is that of the outermost integral, and full_output is refused.
 
     >>> import numpy as np, funcad
     >>> volume = lambda c: funcad.scipy.integrate.nquad(lambda x, y: c * x * y, [lambda y: (0.0, y), (0.0, 2.0)])[0]

@@ -182,10 +182,13 @@ class Piecewise:
         structure = Tracer.namespace.scipy.spatial.structures.structure
         (at,) = structure(find, [(np.float64, (None,))], self.x, self.c, y)
         root = at
+        width = self.x[-1] - self.x[0]
+        at_break = np.any(at[:, None] == self.x, axis=1)
         for _ in range(2):
             slope = self(root, 1, extrapolate)
-            flat = np.logical_or(slope == 0.0, np.isnan(at))  # NaN stands for a piece that is y everywhere
             miss = self(root, 0, extrapolate) - y
+            jump = at_break & (abs(miss) > 1e-6 * abs(slope) * width)  # over y: it stays at the breakpoint
+            flat = (slope == 0.0) | np.isnan(at) | jump  # NaN stands for a piece that is y everywhere
             root = root - np.where(flat, 0.0, miss / np.where(flat, 1.0, slope))
         return at + (root - Tracer.namespace.stop_gradient(root))
 
@@ -455,6 +458,26 @@ class BSplines(Spline):
             return {"t": t, "c": c, "k": k, "tck": (t, c, k)}[name]
         return super().__getattr__(name)
 
+    def _by_units(self, method: str, *args: Any) -> Any:
+        """What that method of SciPy's makes, whose coefficients are linear in these: those of unit vectors tell how."""
+        t, c, k = self._coefficients()
+        n, form = len(t) - k - 1, self._form()
+        units = getattr(scipy_function("interpolate.BSpline")(t, np.eye(n), k, form.extrapolate), method)(*args)
+        return self._made_of(units.t, linear(units.c, c[:n]), units.k, units.extrapolate, form.axis)
+
+    def _made_of(self, t: Any, c: Any, k: int, extrapolate: Any, axis: int) -> Any:
+        return BSpline(t, move(c, 0, axis), k, extrapolate, axis)
+
+    def derivative(self, nu: int = 1) -> Any:
+        return self._by_units("derivative", nu)
+
+    def antiderivative(self, nu: int = 1) -> Any:
+        return self._by_units("antiderivative", nu)
+
+    def insert_knot(self, x: Any, m: int = 1) -> Any:
+        """The same spline with one more knot."""
+        return self._by_units("insert_knot", x, m)
+
 
 class BSpline(BSplines):
     """`scipy.interpolate.BSpline`, differentiable in the coefficients c and the points of evaluation; the knots t are known.
@@ -659,6 +682,11 @@ class UnivariateSpline(BSplines):
         own._given, own._holds_traced, own._made, own._ext = ((), {}), False, original, original.ext
         return own
 
+    def _made_of(self, t: Any, c: Any, k: int, extrapolate: Any, axis: int) -> Any:
+        own = UnivariateSpline.__new__(UnivariateSpline)
+        own._given, own._holds_traced, own._told, own._ext = ((), {}), True, (t, c, k), self._ext
+        return own
+
     def _prepare(self, x: Any, y: Any, ext: Any, *options: Any) -> None:
         self._xy, self._ext, self._options = (x, y), ext, options
 
@@ -666,9 +694,9 @@ class UnivariateSpline(BSplines):
         return pieces_of(*self._coefficients())
 
     def _coefficients(self) -> tuple[Any, Any, int]:
-        if not self._holds_traced:
-            made: tuple[Any, Any, int] = self._original()._eval_args
-            return made
+        made: tuple[Any, Any, int] | None = self.__dict__.get("_told")
+        if made is not None or not self._holds_traced:
+            return made or self._original()._eval_args  # type: ignore[no-any-return]
         x, y, _ = checked(*self._xy, 0)
         nodes = known(x, self._name)
         fit = lambda unit: scipy_function(f"interpolate.{self._name}")(nodes, unit, *self._options)._eval_args

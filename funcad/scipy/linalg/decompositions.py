@@ -11,18 +11,16 @@ from typing import Any
 
 import numpy as np
 
+from funcad.configuration import OnDemand
 from funcad.ir.aval import dtype_of, shape_of
-from funcad.primitives import eigen, linear_systems
+from funcad.ir.tracer import Tracer
+from funcad.primitives import linear_systems
 from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.conversion import complex_dtype, convert
-from funcad.primitives.eigen import schur as schur_form
-from funcad.primitives.factorizations import columns, nuclear_norm
-from funcad.primitives.factorizations import qr as qr_factors
 from funcad.primitives.linear_systems import hermitian_part, mH, mm, mT, triangular_solve
-from funcad.primitives.matrix_functions import polar_unitary
 from funcad.primitives.shape import broadcast_to, pad, reshape, rev
-from funcad.scipy.door import implements
+from funcad.scipy.door import implements, scipy_function
 from funcad.scipy.linalg.matrix_operands import (
     check_square,
     identity,
@@ -33,6 +31,9 @@ from funcad.scipy.linalg.matrix_operands import (
     symmetric,
     unsupported,
 )  # fmt: skip
+
+eigen, factorizations = OnDemand("funcad.primitives.eigen"), OnDemand("funcad.primitives.factorizations")
+matrix_functions = OnDemand("funcad.primitives.matrix_functions")
 
 
 def _adjoint(a: Any) -> Any:
@@ -65,7 +66,7 @@ def _eigh(name: str, a: Any, b: Any, lower: bool, kind: int, by_index: Any, by: 
     else:
         check_square(name, rest[0])
         w, v = _generalized(name, a, rest[0], lower, kind, () if part is None else ("eigh", "evx", part))
-    return static_slice(w, start, stop, len(shape_of(w)) - 1), columns(v, start, stop)
+    return static_slice(w, start, stop, len(shape_of(w)) - 1), factorizations.columns(v, start, stop)
 
 
 def _generalized(name: str, a: Any, b: Any, lower: bool, kind: int, by: tuple) -> tuple[Any, Any]:
@@ -291,8 +292,8 @@ def qr(
 ) -> Any:
     """(q, r) with a = q r for matrices (..., m, n); mode "full", "economic" or "r".
 
-    Traced, `pivoting` and mode "raw" raise TypeError. Of "full", only what depends on the span of the last columns of q has a
-    derivative.
+    With `pivoting` (q, r, p) with a[:, p] = q r, where p is asked at the values. Traced, mode "raw" raises TypeError. Of
+    "full", only what depends on the span of the last columns of q has a derivative.
 
     >>> import numpy as np, funcad
     >>> funcad.grad(lambda a: funcad.scipy.linalg.qr(a, mode="r")[0][0, 0] ** 2)(np.eye(2)).round(6) + 0.0
@@ -300,15 +301,20 @@ def qr(
            [0., 0.]])
     """
     unsupported("qr", lwork=lwork)
-    unsupported("qr", "permute the columns of a yourself: a[:, p]", pivoting=pivoting or None)
     if mode not in ("full", "economic", "r"):
         raise (TypeError if mode == "raw" else ValueError)(
             f"scipy.linalg.qr(mode={mode!r}) of traced values: mode must be 'full', 'economic' or 'r'.\n"
             "Remedy: mode='economic', or scipy.linalg.qr_multiply."
         )
     (a,) = inexact(a)
-    q, r = qr_factors(a, full=mode != "economic")
-    return (r,) if mode == "r" else (q, r)
+    pivots: tuple[Any, ...] = ()
+    if pivoting:
+        matrices("qr with pivoting", a)
+        find = lambda a: (scipy_function("linalg.qr")(a, mode="r", pivoting=True)[1],)
+        pivots = Tracer.namespace.scipy.spatial.structures.structure(find, [(np.int32, shape_of(a)[1:])], a)
+        a = a[:, pivots[0]]
+    q, r = factorizations.qr(a, full=mode != "economic")
+    return (r, *pivots) if mode == "r" else (q, r, *pivots)
 
 
 @implements("linalg.qr_multiply", lift=True)
@@ -335,7 +341,7 @@ def qr_multiply(
     inner = shape_of(x)[0 if mode == "left" else 1]
     if inner not in ((k, m) if mode == "left" else (m,)):
         raise ValueError(f"Array shapes are not compatible for Q @ c operation: {shape_of(a)} vs {shape_of(c)}")
-    q, r = qr_factors(a, full=mode == "left" and inner == m)
+    q, r = factorizations.qr(a, full=mode == "left" and inner == m)
     q = np.conj(q) if conjugate else q
     found = q @ x if mode == "left" else x @ q
     return np.ravel(found) if vector else found, r[:k]
@@ -349,7 +355,7 @@ def rq(a: Any, overwrite_a: bool = False, lwork: Any = None, mode: str = "full",
         raise ValueError(f"Mode argument should be one of ['full', 'r', 'economic'], got {mode!r}")
     (a,) = inexact(a)
     turned = _flipped(_flipped(_adjoint(a), -2), -1)  # LAPACK begins with the last row
-    q, r = [_flipped(_flipped(_adjoint(f), -2), -1) for f in qr_factors(turned, full=mode != "economic")]
+    q, r = [_flipped(_flipped(_adjoint(f), -2), -1) for f in factorizations.qr(turned, full=mode != "economic")]
     return r if mode == "r" else (r, q)
 
 
@@ -374,7 +380,7 @@ def schur(
     check_square("schur", a)
     if output in ("complex", "c"):
         a = convert(a, complex_dtype(dtype_of(a)))
-    return tuple(schur_form(a))
+    return tuple(eigen.schur(a))
 
 
 @implements("linalg.polar", lift=True)
@@ -391,7 +397,7 @@ def polar(a: Any, side: str = "right") -> Any:
         raise ValueError("`side` must be either 'right' or 'left'")
     (a,) = matrices("polar", a)
     m, n = shape_of(a)[-2:]
-    u = polar_unitary(a) if m >= n else _adjoint(polar_unitary(_adjoint(a)))
+    u = matrix_functions.polar_unitary(a) if m >= n else _adjoint(matrix_functions.polar_unitary(_adjoint(a)))
     p = mm(_adjoint(u), a) if side == "right" else mm(a, _adjoint(u))
     return u, hermitian_part(p)
 
@@ -409,7 +415,7 @@ def orthogonal_procrustes(A: Any, B: Any, check_finite: bool = True) -> Any:
     if shape_of(a) != shape_of(b):
         raise ValueError(f"the shapes of A and B differ ({shape_of(a)} vs {shape_of(b)})")
     product = mm(_adjoint(a), b)
-    return polar_unitary(product), nuclear_norm(product)
+    return matrix_functions.polar_unitary(product), factorizations.nuclear_norm(product)
 
 
 # -- NumPy's

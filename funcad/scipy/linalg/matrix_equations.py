@@ -113,6 +113,21 @@ def _exponentials(name: str, A: Any) -> tuple[Any, Any, bool]:
     return m.expm(turned), m.expm(neg(turned)) if is_complex(a) else None, is_complex(a)
 
 
+@implements("linalg.fractional_matrix_power")
+def fractional_matrix_power(A: Any, t: Any) -> Any:
+    """The power t of a square matrix, exp(t log A), and a product of matrices where t is a whole number.
+
+    >>> import numpy as np, funcad
+    >>> power = lambda a: np.trace(funcad.scipy.linalg.fractional_matrix_power(a * np.eye(2), 0.5))
+    >>> round(float(funcad.grad(power)(4.0)), 6)
+    0.5
+    """
+    (a,) = _square("fractional_matrix_power", A)
+    if type(t) is not Tracer and t == int(t):
+        return np.linalg.matrix_power(a, int(t))
+    return expm(t * logm(a))
+
+
 @implements("linalg.cosm", lift=True)
 def cosm(A: Any) -> Any:
     forth, back, is_c = _exponentials("cosm", A)

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.configuration import mirrors
+from funcad.configuration import OnDemand, mirrors
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.promote import array_of, promote_dtype, result_dtype
 from funcad.primitives import linear_systems
@@ -18,8 +18,6 @@ from funcad.primitives.arithmetic import div, mul, neg
 from funcad.primitives.basic_indexing import gather, scatter, static_slice, take_along
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import conj
-from funcad.primitives.factorizations import columns, rows, unit_lower
-from funcad.primitives.factorizations import lu as lu_factors
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, concatenate, pad, reshape, rev
@@ -32,6 +30,8 @@ from funcad.scipy.linalg.matrix_operands import (  # isort: skip
     as_given, at_least_a_matrix, check_square, conjugated, constant, double, identity, inexact, is_complex, matrices, symmetric,
     system, unsupported,
 )
+
+factorizations = OnDemand("funcad.primitives.factorizations")
 
 # -- matrices with a pattern: block_diag, toeplitz, circulant and others of given elements; SciPy's constant ones
 
@@ -322,7 +322,7 @@ def lu_factor(a: Any, overwrite_a: bool = False, check_finite: bool = True) -> A
     -0.25
     """
     (a,) = matrices("lu_factor", at_least_a_matrix(array_of(a)))
-    return tuple(lu_factors(a)[:2])
+    return tuple(factorizations.lu(a)[:2])
 
 
 @implements("linalg.lu_solve")
@@ -381,10 +381,10 @@ def lu(
     (a,) = matrices("lu", a)
     *lead, m, n = shape_of(a)
     k = min(m, n)
-    packed, _, permutation = lu_factors(a)
-    upper = triangle(rows(packed, 0, k), lower=False)
-    left = columns(packed, 0, k)
-    left = unit_lower(left)
+    packed, _, permutation = factorizations.lu(a)
+    upper = triangle(factorizations.rows(packed, 0, k), lower=False)
+    left = factorizations.columns(packed, 0, k)
+    left = factorizations.unit_lower(left)
     back = _inverse(permutation)
     if permute_l:
         return _reordered(left, back, shape_of(left)), upper

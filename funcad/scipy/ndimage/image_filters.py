@@ -88,15 +88,40 @@ def convolve1d(
     return _line_filter(input, np.flip(weights), axis, output, mode, cval, origin, "convolve1d")
 
 
-def _block_filter(input: Any, weights: Any, output: Any, mode: str, cval: Any, origin: Any, flipped: bool, name: str) -> Any:
+def _spread(name: str, around: Any, origin: Any, axes: Any, rank: int) -> tuple[Any, list[int]]:
+    """What is around an element, and its origin, over all axes of an image: along those not named an element is alone.
+
+    As in SciPy, the axes of what is around come in the image's order, and origins in that of `axes`, unless all are named.
+    """
+    places = chosen_axes(axes, rank)
+    origins = list(origin) if np.ndim(origin) else [origin] * len(places)
+    if len(shape_of(around)) != len(places) or len(origins) != len(places):
+        raise RuntimeError(f"scipy.ndimage.{name}: {shape_of(around)} and the origin {origin} are to be of {len(places)} axes")
+    if len(places) == rank:
+        return around, origins
+    by_axis = dict(zip(places, origins))
+    others = tuple([axis for axis in range(rank) if axis not in places])
+    return np.expand_dims(around, others), [by_axis.get(axis, 0) for axis in range(rank)]
+
+
+def _block_filter(
+    input: Any,
+    weights: Any,
+    output: Any,
+    mode: str,
+    cval: Any,
+    origin: Any,
+    flipped: bool,
+    name: str,
+    axes: Any,
+) -> Any:
     mode = check_mode(mode)
     given = array_of(input)
     x, weights = _together(given, weights)
     dtype = _with_weights(output_dtype(output, given), weights)
-    rank, sizes = len(shape_of(x)), shape_of(weights)
-    if len(sizes) != rank:
-        raise RuntimeError(f"filter weights array has incorrect shape: {sizes} for an image of {rank} axes")
-    origins = [origin] * rank if is_a(origin, int) else list(origin)
+    rank = len(shape_of(x))
+    weights, origins = _spread(name, weights, origin, axes, rank)
+    sizes = shape_of(weights)
     if flipped:
         weights = rev(weights, axes=tuple(range(rank)))
         origins = [-o if n % 2 else -o - 1 for o, n in zip(origins, sizes)]
@@ -117,16 +142,14 @@ def _block_filter(input: Any, weights: Any, output: Any, mode: str, cval: Any, o
 def correlate(
     input: Any, weights: Any, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None
 ) -> Any:
-    refuse("ndimage.correlate", axes=axes)
-    return _block_filter(input, _conjugate(weights), output, mode, cval, origin, False, "correlate")
+    return _block_filter(input, _conjugate(weights), output, mode, cval, origin, False, "correlate", axes)
 
 
 @implements("ndimage.convolve", lift=True)
 def convolve(
     input: Any, weights: Any, output: Any = None, mode: str = "reflect", cval: Any = 0.0, origin: Any = 0, *, axes: Any = None
 ) -> Any:
-    refuse("ndimage.convolve", axes=axes)
-    return _block_filter(input, weights, output, mode, cval, origin, True, "convolve")
+    return _block_filter(input, weights, output, mode, cval, origin, True, "convolve", axes)
 
 
 def _gaussian(sigma: Any, order: int, radius: int, like: Any) -> Any:
@@ -320,13 +343,17 @@ def _footprint(size: Any, footprint: Any, rank: int) -> np.ndarray:
 
 def _by_rank(name: str, which: Callable[[int], int], input: Any, among: tuple, beyond: tuple, output: Any, axes: Any) -> Any:
     """`among`: the size and the footprint of a neighbourhood, and its origin; `beyond`: how the image goes on."""
-    refuse(f"scipy.ndimage.{name}", axes=axes)
     x = array_of(input)
     rank = len(shape_of(x))
     size, footprint, origin = among
-    chosen = _footprint(size, footprint, rank)
-    origins = tuple(origin) if np.ndim(origin) else (origin,) * rank
-    values = neighbours(x, chosen, *beyond, origins)
+    places = chosen_axes(axes, rank)
+    chosen = _footprint(size, footprint, len(places))
+    if name in ("maximum_filter", "minimum_filter") and chosen.all():  # there sizes, too, come in the order of `axes`
+        order = np.argsort(places)
+        chosen, origin = np.transpose(chosen, order), np.asarray(origin)[order] if np.ndim(origin) else origin
+        axes = sorted(places)
+    chosen, origins = _spread(name, chosen, origin, axes, rank)
+    values = neighbours(x, chosen, *beyond, tuple(origins))
     n = shape_of(values)[0]
     place = which(n)
     if not -n <= place < n:

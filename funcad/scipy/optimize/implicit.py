@@ -26,7 +26,7 @@ from funcad.control.solve import custom_root
 from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
-from funcad.ir.tracer import Tracer
+from funcad.ir.tracer import Tracer, concrete_value
 from funcad.jitted.jit import jit
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.linear_systems import solve
@@ -113,6 +113,15 @@ class Hoisted:
             return out
 
         return checked
+
+    def check_callback(self, what: str, callback: Any, *more: Any) -> None:
+        """Raise where the solver runs later than the function that calls it, which may read what the callback stored."""
+        if callback is not None and any([type(concrete_value(v)) is Tracer for v in (*self.values, *more)]):
+            raise NotImplementedError(
+                f"{what}: inside jit and vmap the solver runs after the function has been traced, so that what the callback "
+                "stores is not there when the function reads it.\nRemedy: leave callback out; the result's nit and nfev are "
+                "there."
+            )
 
 
 class Claim(Hoisted):

@@ -382,6 +382,7 @@ def minimize(
     for hoisted in (objective, limits):
         if hoisted is not None and hoisted.error is not None:
             raise hoisted.error
+    objective.check_callback("minimize", callback, start, *values, *(sides or ()))
     return _traced(vector, objective, limits, sides, start, run, values, claims)
 
 

@@ -123,6 +123,7 @@ def root(
         found = run(start)
         return result_of(**{**found, "x": vector.tree(np.asarray(found.x).astype(dtype))})
     _raise_untraceable(equations)
+    equations.check_callback("root", callback, start)
 
     def host(x: Any, *values: Any) -> tuple[Any, dict]:
         found = run(x, *values)

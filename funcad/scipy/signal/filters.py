@@ -13,10 +13,9 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
-from funcad.numpy.dispatch import refuse, where_am_i
+from funcad.numpy.dispatch import where_am_i
 from funcad.numpy.fft import floating
-from funcad.numpy.promote import array_of, axis_of, move, promote_dtype, result_dtype
-from funcad.numpy.shaping import piece
+from funcad.numpy.promote import array_of, axis_of, move, piece, promote_dtype, result_dtype
 from funcad.primitives.conversion import convert
 from funcad.primitives.fourier import all_pole, causal, weighted
 from funcad.primitives.placement import capture_as_inputs
@@ -341,13 +340,28 @@ def hilbert(x: Any, N: Any = None, axis: int = -1) -> Any:
     return np.fft.ifft(spectrum * kept, axis=axis)
 
 
+def _of_frequencies(window: Any, spectrum: Any, axis: int, n: int) -> Any:
+    """A window over the frequencies of n samples; over half of them that of a frequency and of its negative, together."""
+    if callable(window):
+        window = window(np.fft.fftfreq(n))
+    elif not hasattr(window, "shape"):
+        window = np.fft.fftshift(scipy_function("signal.get_window")(window, n))
+    elif shape_of(window) != (n,):
+        raise ValueError(f"{window.shape=} != ({n},), i.e., window length is not equal to number of frequency bins!")
+    size = shape_of(spectrum)[axis]
+    if size < n:
+        window = np.concatenate([window[:1], (window[1:size] + np.flip(window[n - size + 1 :])) / 2])
+    shape = [1] * len(shape_of(spectrum))
+    shape[axis] = size
+    return reshape(array_of(window), shape=tuple(shape))
+
+
 @implements("signal.resample")
 def resample(x: Any, num: int, t: Any = None, axis: int = 0, window: Any = None, domain: str = "time") -> Any:
-    """`scipy.signal.resample` of samples in time, without a window."""
-    refuse("scipy.signal.resample", window=window)
+    """`scipy.signal.resample` of samples in time."""
     if t is not None:
         times = np.arange(0, num) * (t[1] - t[0]) * shape_of(x)[axis] / float(num) + t[0]
-        return resample(x, num, None, axis, None, domain), times
+        return resample(x, num, None, axis, window, domain), times
     if domain != "time":
         raise NotImplementedError(
             f"scipy.signal.resample(domain={domain!r}) is not there for traced values{where_am_i()}.\n"
@@ -360,6 +374,8 @@ def resample(x: Any, num: int, t: Any = None, axis: int = 0, window: Any = None,
     least = min(n, num)
     real = dtype_of(x).kind != "c"
     spectrum = np.fft.rfft(x, axis=axis) if real else np.fft.fft(x, axis=axis)
+    if window is not None:
+        spectrum = spectrum * _of_frequencies(window, spectrum, axis, n)
     half = least // 2 + 1
     low = piece(spectrum, 0, half, axis)
     if least % 2 == 0 and num != n:  # the highest frequency of the shorter signal stands for a pair, or for one of two

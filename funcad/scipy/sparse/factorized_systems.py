@@ -123,6 +123,23 @@ def spsolve(A: Any, b: Any, permc_spec: Any = None, use_umfpack: bool = True) ->
 
 
 @api
+def inv(A: Any) -> Any:
+    """The inverse of a sparse matrix A, a sparse array again, as SciPy's; most of its elements are there.
+
+    ValueError if it is not square; a singular matrix gives NaN.
+
+    >>> import numpy as np, funcad
+    >>> from funcad.scipy.sparse import csr_array
+    >>> f = lambda d: funcad.scipy.sparse.linalg.inv(csr_array((d, [0, 1], [0, 1, 2]))).trace()
+    >>> funcad.grad(f)(np.array([2.0, 4.0]))
+    array([-0.25  , -0.0625])
+    """
+    if type(A) is not SparseArray:
+        return scipy_linalg().inv(A)
+    return SparseArray.of(spsolve(A, np.eye(A.shape[0], dtype=A.dtype)), A.kind.replace("coo", "csc"))
+
+
+@api
 def spsolve_triangular(
     A: Any, b: Any, lower: bool = True, overwrite_A: bool = False, overwrite_b: bool = False, unit_diagonal: bool = False
 ) -> Any:

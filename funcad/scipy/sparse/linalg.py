@@ -13,8 +13,8 @@ from funcad.scipy.sparse.factorized_systems import scipy_linalg as _scipy_linalg
 
 # isort: off
 from funcad.scipy.sparse.factorized_systems import (
-    eigsh as eigsh, expm as expm, expm_multiply as expm_multiply, factorized as factorized, norm as norm, splu as splu,
-    spsolve as spsolve, spsolve_triangular as spsolve_triangular, svds as svds,
+    eigsh as eigsh, expm as expm, expm_multiply as expm_multiply, factorized as factorized, inv as inv, norm as norm,
+    splu as splu, spsolve as spsolve, spsolve_triangular as spsolve_triangular, svds as svds,
 )  # fmt: skip
 from funcad.scipy.sparse.krylov_solvers import (
     bicgstab as bicgstab, cg as cg, gmres as gmres, lsmr as lsmr, lsqr as lsqr, minres as minres,
@@ -22,8 +22,8 @@ from funcad.scipy.sparse.krylov_solvers import (
 # isort: on
 
 __all__ = [
-    *("LinearOperator", "aslinearoperator", "bicgstab", "cg", "eigsh", "expm", "expm_multiply", "factorized", "gmres", "lsmr"),
-    *("lsqr", "minres", "norm", "splu", "spsolve", "spsolve_triangular", "svds"),
+    *("LinearOperator", "aslinearoperator", "bicgstab", "cg", "eigsh", "expm", "expm_multiply", "factorized", "gmres", "inv"),
+    *("lsmr", "lsqr", "minres", "norm", "splu", "spsolve", "spsolve_triangular", "svds"),
 ]
 
 __dir__ = _public_names(globals())

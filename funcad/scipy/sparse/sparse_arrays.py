@@ -81,7 +81,8 @@ class SparseArray:
     """
 
     __array_ufunc__ = None  # so that arrays leave `x @ A` and `2 * A` to it
-    __slots__ = ("_data", "_places", "kind", "_numbers", "_written", "__weakref__")
+    __array_priority__ = 10.1  # as SciPy's: and to what stands in for it
+    __slots__ = ("_data", "_places", "kind", "_numbers", "_written", "_shown", "__weakref__")
 
     def __init__(self, data: Any, places: Places, kind: str = "coo_array"):
         self._data = data
@@ -89,6 +90,7 @@ class SparseArray:
         self.kind = kind
         self._numbers: dict[tuple[int, int], int] | None = None  # of one that is being written: where each element is
         self._written: dict[tuple[int, int], Any] = {}  # what waits: a number, or an array and the place in it
+        self._shown: Any = None  # the elements in the order of this format, which were handed out, and how they were then
 
     @property
     def elements(self) -> Any:
@@ -98,8 +100,18 @@ class SparseArray:
 
     @property
     def data(self) -> Any:
-        """The elements as SciPy's array of this format has them."""
+        """The elements as SciPy's array of this format has them: who writes them writes the array."""
         return self.shown("data")
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        now = self.shown("data")
+        if shape_of(value) != shape_of(now):
+            raise ValueError(f"{self.kind}.data: {shape_of(value)} elements in the place of {shape_of(now)}")
+        if self._shown is not None:
+            self._shown = fnp.asarray(value), None
+        else:
+            self._data = fnp.asarray(value)
 
     @property
     def places(self) -> Places:
@@ -110,7 +122,9 @@ class SparseArray:
     def of(cls, a: Any, kind: str | None = None) -> SparseArray:
         """One with the elements of a sparse or dense array, traced or not."""
         if type(a) is SparseArray:
-            return a if kind is None else cls(a.elements, a.places, kind)
+            if kind is None or kind[:3] == a.format:
+                return a if kind is None else cls(a.elements, a.places, kind)
+            return cls(fnp.array(a.elements), a.places, kind)
         row, col, data, shape = entries(a)
         own = f"{a.format}_{'matrix' if _is_matrix(a) else 'array'}" if is_sparse(a) else "coo_array"
         return cls(data, Places(row, col, shape), kind or own)
@@ -150,7 +164,8 @@ class SparseArray:
 
     @property
     def T(self) -> SparseArray:
-        return self._with(self.elements, Places(self.col, self.row, self.shape[::-1]))
+        kind = _TRANSPOSED.get(self.format, self.format) + self.kind[3:]
+        return self._with(self.elements, Places(self.col, self.row, self.shape[::-1]), kind)
 
     def __repr__(self) -> str:
         return f"<SparseArray {self.shape} with {self.nnz} elements, {self.elements!r}>"
@@ -184,7 +199,8 @@ class SparseArray:
         if self._numbers is not None:
             at = self._pair(index)
             if at is not None:
-                return self._waiting(at)
+                found = self._written.get(at)
+                return found if type(found) is Tracer else self._waiting(at)
             row, col = self._grid(index)
             if row.ndim == 2 and row.size <= max(len(self._written), _SMALL_PART):
                 return self._part(row, col)
@@ -216,15 +232,18 @@ class SparseArray:
         if type(index) is not tuple or len(index) != 2:
             return None
         i, j = index
-        if not ((type(i) is int or is_a(i, (int, np.integer))) and (type(j) is int or is_a(j, (int, np.integer)))):
+        if not _INTEGERS.issuperset(map(type, index)) and not (is_a(i, (int, np.integer)) and is_a(j, (int, np.integer))):
             return None
         n, m = self._places.shape
+        i, j = int(i), int(j)
         if not (-n <= i < n and -m <= j < m):
             raise IndexError(f"index ({i}, {j}) out of range")
-        return int(i) % n, int(j) % m
+        return i % n, j % m
 
     def _settle(self) -> None:
         """What was written is among the elements from now on."""
+        if self._shown is not None and (self._shown[1] is None or self._shown[1] != _state(self._shown[0])):
+            self._taken_back(self._shown[0])
         if not self._written:
             return
         written, self._written = self._written, {}
@@ -243,14 +262,27 @@ class SparseArray:
         row, col = [np.concatenate([a, places[:, i]]) for i, a in enumerate((self._places.row, self._places.col))]
         self._data, self._places, self._numbers = data, Places(row, col, shape), None
 
+    def _taken_back(self, data: Any) -> None:
+        """The elements that were shown may have been written."""
+        ids = SparseArray(self._data, self._places, self.kind).canonical().numbered()
+        if self.format == "dia":
+            mine = by_diagonals(data, ids.offsets, self.shape, self.kind)
+        elif self.format == "bsr":
+            mine = _blocks(data, ids.indices, ids.indptr, self.shape, self.kind)
+        else:
+            mine = SparseArray(data, _compressed(False)((data, ids.indices, ids.indptr), self.shape), self.kind).canonical()
+        self._data, self._places, self._shown = mine.elements, mine.places, (data, _state(data))
+
     def __setitem__(self, index: Any, value: Any) -> None:
         if self._numbers is None:
             mine = self.canonical()
+            self._shown = None
             self._data, self._places = mine.elements, mine.places
             self._numbers = {at: k for k, at in enumerate(zip(self._places.row.tolist(), self._places.col.tolist()))}
         at = self._pair(index)
         if at is not None:
-            self._written[at] = fnp.reshape(value, ()) if np.ndim(value) else value
+            number = type(value) is Tracer and type(value.primal) is np.float64 or not np.ndim(value)
+            self._written[at] = value if number else fnp.reshape(value, ())
             return
         row, col = self._grid(index)
         value = value.toarray() if is_sparse(value) or type(value) is SparseArray else fnp.asarray(value)
@@ -276,36 +308,37 @@ class SparseArray:
         return self.T
 
     def asformat(self, format: str | None, copy: bool = False) -> SparseArray:
-        if format is None:
-            return self
+        if format is None or format == self.format:
+            return self.copy() if copy else self
         if format not in ("bsr", "coo", "csc", "csr", "dia", "dok", "lil"):
             raise ValueError(f"Format {format} is unknown.")
         mine = self if format == "coo" else self.canonical()  # other formats have one element at each place
-        return mine._with(mine.elements, kind=format + self.kind[3:])
+        shares = format == "coo" and self.format == "csr" and not copy
+        return mine._with(mine.elements if shares else fnp.array(mine.elements), kind=format + self.kind[3:])
 
     def tocoo(self, copy: bool = False) -> SparseArray:
-        return self.asformat("coo")
+        return self.asformat("coo", copy)
 
     def tocsr(self, copy: bool = False) -> SparseArray:
-        return self.asformat("csr")
+        return self.asformat("csr", copy)
 
     def tocsc(self, copy: bool = False) -> SparseArray:
-        return self.asformat("csc")
+        return self.asformat("csc", copy)
 
     def tolil(self, copy: bool = False) -> SparseArray:
-        return self.asformat("lil")
+        return self.asformat("lil", copy)
 
     def todia(self, copy: bool = False) -> SparseArray:
-        return self.asformat("dia")
+        return self.asformat("dia", copy)
 
     def tobsr(self, blocksize: Any = None, copy: bool = False) -> SparseArray:
-        return self.asformat("bsr")
+        return self.asformat("bsr", copy)
 
     def todok(self, copy: bool = False) -> SparseArray:
-        return self.asformat("dok")
+        return self.asformat("dok", copy)
 
     def copy(self) -> SparseArray:
-        return self._with(self.elements)
+        return self._with(fnp.array(self.elements))
 
     def sum_duplicates(self) -> None:
         """Elements at one place become one."""
@@ -335,19 +368,29 @@ class SparseArray:
 
     def shown(self, name: str) -> Any:
         """The attributes of one format: `data` in its order, `indices`, `indptr`, `offsets`, `blocksize`, `coords`."""
+        if self.format == "csr" and name == "data":
+            self.sum_duplicates()
         if self.format in ("coo", "csr") and name == "data":
-            return self.elements if self.format == "coo" else self.canonical().elements
+            return self.elements
         if self.format == "coo":
             return {"data": self.elements, "coords": (self.row, self.col)}[name]
         if name == "data" and self.format in ("lil", "dok"):
             raise TypeError(f"{name} of a {self.kind} with traced elements{_where()}.\nRemedy: A.tocsr().data.")
+        self._settle()
+        if name == "data" and self._shown is not None:
+            return self._shown[0]
         mine = self.canonical()
         found = getattr(mine.numbered(), name)
-        return moved(found, mine.elements) if name == "data" else found
+        if name == "data":
+            found = moved(found, mine.elements)
+            self._shown = found, _state(found)
+        return found
 
     def __getattr__(self, name: str) -> Any:
         if name in _SHOWN and (self.format in ("csr", "csc", "bsr", "dia") or name == "coords"):
             return self.shown(name)
+        if self.format == "dok" and name in ("items", "keys", "values"):
+            return getattr(dict(zip(zip(self.row.tolist(), self.col.tolist()), self.elements)), name)
         if name in _ZERO_AT_ZERO:
             mine = self.canonical()
             return lambda: mine._with(getattr(np, name)(mine.elements))
@@ -561,6 +604,15 @@ def _together(values: list[Any]) -> Any:
     return fnp.concatenate(parts)[np.array(places)]
 
 
+def _state(x: Any) -> Any:
+    """It differs from an earlier one where x was written since then; None: nobody knows."""
+    if type(x) is not Tracer or not x.owner.level:
+        return None
+    return x.tangent if type(x.tangent) is int else x.atom
+
+
+_TRANSPOSED = {"csr": "csc", "csc": "csr"}
+_INTEGERS = frozenset([int, np.int64])
 _SMALL_PART = 256  # elements, which are looked up one by one while an array is being written
 _SHOWN = ("indices", "indptr", "offsets", "blocksize", "coords")
 _ZERO_AT_ZERO = frozenset(
@@ -668,7 +720,9 @@ def made(name: str, arg: Any, shape: Any = None, dtype: Any = None, copy: bool =
 
 def holds_traced(x: Any) -> bool:
     """Is it traced, or a list in which something is?"""
-    return type(x) is Tracer or type(x) in (list, tuple) and any([holds_traced(v) for v in x])
+    if type(x) is not list and type(x) is not tuple:
+        return type(x) is Tracer
+    return Tracer in map(type, x) or any([holds_traced(v) for v in x if type(v) is list or type(v) is tuple])
 
 
 def by_diagonals(data: Any, offsets: Any, shape: Any, kind: str) -> SparseArray:

@@ -15,19 +15,20 @@ import importlib as _importlib
 import typing as _typing
 from typing import Any as _Any
 
+from funcad.configuration import later as _later
 from funcad.scipy.door import absent as _absent
 from funcad.scipy.door import scipy_function as _scipy_function
 
-_MODULES = {
+_FILES = {
     "one_dimensional": (
         "cauchy expon gennorm gumbel_l gumbel_r halfnorm laplace logistic lognorm norm pareto rayleigh skewnorm truncnorm "
         "uniform weibull_min beta chi2 f gamma invgamma t vonmises wrapcauchy bernoulli betabinom binom geom nbinom poisson"
     ),
-    "vector_distributions": "dirichlet gaussian_kde multinomial multivariate_normal",
-    "summary": "mode rankdata sem",
+    "vector_distributions": "dirichlet multinomial multivariate_normal",
+    "summary": "gaussian_kde mode rankdata sem",
 }
-_NAMES = {name: module for module, names in _MODULES.items() for name in names.split()}  # name -> where it is found
-__all__ = list(_NAMES)
+_FILE_OF, _value_of = _later(globals(), _FILES)
+__all__ = list(_FILE_OF)
 
 if _typing.TYPE_CHECKING:
     # isort: off
@@ -39,10 +40,9 @@ if _typing.TYPE_CHECKING:
         t as t, truncnorm as truncnorm, uniform as uniform, vonmises as vonmises, weibull_min as weibull_min,
         wrapcauchy as wrapcauchy,
     )  # fmt: skip
-    from funcad.scipy.stats.summary import mode as mode, rankdata as rankdata, sem as sem
+    from funcad.scipy.stats.summary import gaussian_kde as gaussian_kde, mode as mode, rankdata as rankdata, sem as sem
     from funcad.scipy.stats.vector_distributions import (
-        dirichlet as dirichlet, gaussian_kde as gaussian_kde, multinomial as multinomial,
-        multivariate_normal as multivariate_normal,
+        dirichlet as dirichlet, multinomial as multinomial, multivariate_normal as multivariate_normal,
     )  # fmt: skip
     # isort: on
 
@@ -58,11 +58,7 @@ def _by_own_formulas(name: str) -> _Any:
 
 
 def _lazy(name: str) -> _Any:
-    if name not in _NAMES:
-        return _by_own_formulas(name)
-    value = getattr(_importlib.import_module(f"funcad.scipy.stats.{_NAMES[name]}"), name)
-    globals()[name] = value
-    return value
+    return _value_of(name) if name in _FILE_OF else _by_own_formulas(name)
 
 
 if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt name a type
@@ -70,4 +66,4 @@ if not _typing.TYPE_CHECKING:  # seen by a checker, it would give every misspelt
 
 
 def __dir__() -> list[str]:
-    return sorted(_NAMES)
+    return sorted(_FILE_OF)
