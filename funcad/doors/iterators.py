@@ -113,7 +113,9 @@ class TracedNditer(_Iterated):
         operands = list(op) if type(op) in (tuple, list) else [op]
         flags = list(flags or ())
         if op_flags is None:
-            op_flags = [["writeonly", "allocate"] if x is None else ["readonly"] for x in operands]
+            op_flags = [
+                ["writeonly", "allocate"] if x is None else ["readonly"] for x in operands
+            ]
         elif op_flags and type(op_flags[0]) is str:
             op_flags = [op_flags] * len(operands)
         places = [None if x is None else _places(x) for x in operands]
@@ -180,4 +182,6 @@ class TracedNditer(_Iterated):
 
 def iterating(name: str, original: Callable[..., Any]) -> Answer:
     """The doors of `np.nditer` and `np.broadcast`."""
-    return holds_traced, {"nditer": TracedNditer, "broadcast": TracedBroadcast}[name.rpartition(".")[2]]
+    return holds_traced, {"nditer": TracedNditer, "broadcast": TracedBroadcast}[
+        name.rpartition(".")[2]
+    ]

@@ -98,7 +98,10 @@ def _of_sequences(formula: Callable[..., Any]) -> Maker:
         def own(*args: Any) -> Any:
             return _as_python(
                 formula(
-                    *[ours("numpy.array")([_number(x, name) for x in a], dtype=float) for a in args]
+                    *[
+                        ours("numpy.array")([_number(x, name) for x in a], dtype=float)
+                        for a in args
+                    ]
                 )
             )
 
@@ -135,7 +138,9 @@ _SAME += " log2 modf nextafter pow radians sin sinh sqrt tan tanh"
 MATH: dict[str, Maker] = {
     **{name: _checked(getattr(np, name)) for name in _SAME.split() if hasattr(np, name)},
     "log": _checked(_log),
-    "hypot": _checked(lambda *xs: functools.reduce(np.hypot, xs) if len(xs) > 1 else np.abs(*xs)),
+    "hypot": _checked(
+        lambda *xs: functools.reduce(np.hypot, xs) if len(xs) > 1 else np.abs(*xs)
+    ),
     "remainder": _checked(lambda x, y: x - y * np.rint(x / y)),
     "fma": _checked(lambda x, y, z: x * y + z),
     "erf": _checked(_special("erf")),
@@ -178,7 +183,9 @@ def _spread(count: int, root: bool = False) -> Callable[..., Any]:
     """Variance, or its root, by sums that are exact; `count` is taken off the number of values."""
 
     def formula(xs: Any, center: Any = None) -> Any:
-        found = fsum_p((xs - (_mean(xs) if center is None else center)) ** 2) / (len(xs) - count)
+        found = fsum_p((xs - (_mean(xs) if center is None else center)) ** 2) / (
+            len(xs) - count
+        )
         return np.sqrt(found) if root else found
 
     return formula
@@ -191,19 +198,24 @@ def _products(xs: Any, ys: Any) -> Any:
 def _correlation(xs: Any, ys: Any, *, method: str = "linear") -> Any:
     if method == "ranked":
         xs, ys = [
-            np.sum(v[:, None] > v, axis=1) + 0.5 * np.sum(v[:, None] == v, axis=1) for v in (xs, ys)
+            np.sum(v[:, None] > v, axis=1) + 0.5 * np.sum(v[:, None] == v, axis=1)
+            for v in (xs, ys)
         ]
     return _products(xs, ys) / np.sqrt(_products(xs, xs) * _products(ys, ys))
 
 
 def _line(xs: Any, ys: Any, *, proportional: bool = False) -> tuple:
     slope = (
-        fsum_p(xs * ys) / fsum_p(xs * xs) if proportional else _products(xs, ys) / _products(xs, xs)
+        fsum_p(xs * ys) / fsum_p(xs * xs)
+        if proportional
+        else _products(xs, ys) / _products(xs, xs)
     )
     return slope, 0.0 if proportional else _mean(ys) - slope * _mean(xs)
 
 
-STATISTICS: dict[str, Callable[..., Any]] = {  # the others are Python that runs on traced numbers
+STATISTICS: dict[
+    str, Callable[..., Any]
+] = {  # the others are Python that runs on traced numbers
     "mean": _mean,
     "fmean": _mean,
     "geometric_mean": lambda xs: np.exp(_mean(np.log(xs))),
@@ -218,29 +230,37 @@ STATISTICS: dict[str, Callable[..., Any]] = {  # the others are Python that runs
 }
 
 
-_OF_ITS_TYPE = (
-    "mean",
-    "harmonic_mean",
-    "variance",
-    "pvariance",
-)  # np.float64 of np.float64; the others give Python's float
+def _is_several(x: Any) -> bool:
+    return bool(x.aval.shape) if type(x) is Tracer else is_a(x, Sized) and type(x) is not str
 
 
 def _row(x: Any) -> Any:
     """A sequence of numbers as an array of doubles; anything else is itself."""
-    several = bool(x.aval.shape) if type(x) is Tracer else is_a(x, Sized) and type(x) is not str
-    return ours("numpy.array")([_number(v, "math.") for v in x], dtype=float) if several else x
+    return (
+        ours("numpy.array")([_number(v, "math.") for v in x], dtype=float)
+        if _is_several(x)
+        else x
+    )
 
 
-def _any_row(x: Any) -> Any:
-    """In the place of what a compiled function does not know."""
-    return [float(k + 1) for k in range(len(x))] if x.aval.shape else 1.0
+def _plain(x: Any, row: Any) -> Any:
+    """The same numbers without tracers, of the same types; others in their place where they are not known."""
+    value = concrete_value(row)
+    if not (_is_several(x) or type(x) is Tracer):
+        return x
+    numbers = range(1, np.size(row) + 1) if type(value) is Tracer else np.ravel(value)
+    plain = [
+        float(v)
+        if (t.aval.weak if type(t) is Tracer else not is_a(t, np.generic))
+        else np.float64(v)
+        for t, v in zip(x if _is_several(x) else [x], numbers)
+    ]
+    return plain if _is_several(x) else plain[0]
 
 
 def in_statistics(name: str, original: Callable[..., Any]) -> Answer:
     """Of `statistics`, which computes with fractions: formulas with exact sums, some ulps from it."""
-    name = name.rpartition(".")[2]
-    formula, signature = STATISTICS[name], inspect.signature(original)
+    formula, signature = STATISTICS[name.rpartition(".")[2]], inspect.signature(original)
 
     def own(*args: Any, **kwargs: Any) -> Any:
         given = signature.bind(*args, **kwargs)
@@ -248,18 +268,11 @@ def in_statistics(name: str, original: Callable[..., Any]) -> Answer:
         if not holds_traced(args, {}):
             return original(*args, **given.kwargs)
         rows = [_row(a) for a in args]
-        known = [concrete_value(a) for a in rows]
-        known = [
-            _any_row(a) if type(a) is Tracer else a.tolist() if is_a(a, np.ndarray) else a
-            for a in known
-        ]
         found = original(
-            *known, **given.kwargs
-        )  # raises of too few values, and of what they are where they are known
+            *map(_plain, args, rows), **given.kwargs
+        )  # raises what it has to say; of which type is its result?
         traced = formula(*rows, **given.kwargs)
-        if name not in _OF_ITS_TYPE or all(
-            [v.aval.weak if type(v) is Tracer else not is_a(v, np.generic) for v in args[0]]
-        ):
+        if type(found[0] if is_a(found, tuple) else found) is float:
             traced = _as_python(traced)
         return found._make(traced) if is_a(found, tuple) else traced
 

@@ -271,6 +271,15 @@ def _gegenbauer(theirs: Any, n: Any, alpha: Any, x: Any) -> Any:
     return theirs(int(n) if type(n) is float and n.is_integer() else n, alpha, x)
 
 
+def _nearest(theirs: Any, obs: Any, code_book: Any) -> tuple[Any, Any]:
+    """The nearest row of the code book to each row, and its distance."""
+    fnp = Tracer.namespace.numpy
+    apart = fnp.expand_dims(obs, 1) - code_book
+    square = fnp.sum((apart * apart).reshape(*apart.shape[:2], -1), axis=-1)
+    code = fnp.argmin(square, axis=1)
+    return code, fnp.sqrt(fnp.take_along_axis(square, code[:, None], 1)[:, 0])
+
+
 # -- spherical Bessel functions: their equation gives the second derivative by the function and the first
 
 
@@ -335,6 +344,8 @@ RULES: dict[str, dict[str, tuple[int, Callable[..., Any]]]] = {
     },
     "scipy.interpolate._dfitpack": {**_FITPACK, "regrid_smth": (-1, _through_grid)},
     "scipy.interpolate._fitpack": {**_FITPACK, "regrid": (-1, _through_grid_from)},  # from SciPy 1.18 on
+    "scipy.cluster._vq": {"vq": (-1, _nearest)},
+    "scipy.cluster.vq._vq": {"vq": (-1, _nearest)},  # from SciPy 1.18 on
     "scipy.optimize._pava_pybind": {
         "pava": (-1, _pooled),
     },

@@ -174,15 +174,6 @@ def _sliding_window_view(
     return np.take(np.reshape(x, (-1,)), windows)
 
 
-def _nearest(obs: Any, code_book: Any) -> tuple[Any, Any]:
-    """`_vq.vq`: the nearest row of the code book to each row, and its distance."""
-    fnp = Tracer.namespace.numpy
-    apart = fnp.expand_dims(obs, 1) - code_book
-    square = fnp.sum((apart * apart).reshape(*apart.shape[:2], -1), axis=-1)
-    code = fnp.argmin(square, axis=1)
-    return code, fnp.sqrt(fnp.take_along_axis(square, code[:, None], 1)[:, 0])
-
-
 def _neighbours(points: Any, *args: Any, **kwargs: Any) -> Any:
     """`cKDTree`, which takes traced points as `KDTree` does."""
     points = array_behind(points)
@@ -243,7 +234,6 @@ HELPERS: dict[str, tuple[str, Any]] = {
     "_lazyselect": ("scipy._", _lazyselect),
     "at": ("scipy._", _IndexedCopy),
     "trimseq": ("numpy.polynomial.", _trimseq),
-    "vq": ("scipy.cluster._vq", _nearest),
     "cKDTree": ("scipy.spatial._ckdtree", _neighbours),
     "as_strided": ("numpy.lib.", _as_strided),
     "sliding_window_view": ("numpy.lib.", _sliding_window_view),

@@ -158,7 +158,7 @@ def test_what_statistics_raises_is_raised():
     with pytest.raises(statistics.StatisticsError, match="at least two"):
         grad(lambda x: statistics.variance(x[:1]))(X[0])
     with pytest.raises(statistics.StatisticsError, match="constant"):
-        grad(lambda x: statistics.correlation(x * 0, [1.0, 2.0, 3.0]))(X[0])
+        grad(lambda a: statistics.correlation([0 * a, 0 * a, 0 * a], [1.0, 2.0, 3.0]))(2.0)
 
 
 def test_conversion_on_the_way_is_refused():

@@ -51,6 +51,7 @@ def test_all_are_there() -> None:
     assert len(KERNELS) == 54 and len(DIFFERENTIABLE) == 50
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape on a NumPy array:DeprecationWarning")  # of NumPy 2.5
 @pytest.mark.share(3)
 @pytest.mark.parametrize("kernel", KERNELS.values(), ids=KERNELS)
 def test_values(kernel: Kernel) -> None:
