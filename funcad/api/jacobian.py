@@ -17,9 +17,8 @@ from funcad.host.devices import namespace_of, restore_warnings, suppress_warning
 from funcad.host.real_types import dtype_kind, is_a, without_nan
 from funcad.ir.aval import aval_of, is_inexact, said
 from funcad.ir.tracer import concrete_value
-from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.placement import each_on_device_of
-from funcad.primitives.shape import move_axis, reshape
+from funcad.primitives.shape import move_axis, reshape, static_slice
 from funcad.unjitted import backward
 from funcad.writes.plain import lent_to
 

@@ -20,9 +20,8 @@ from funcad.ir.aval import Aval, aval_of, said
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import plain_values, trace_function
 from funcad.memo import remembers
-from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.placement import capture_as_inputs, on_device_of
-from funcad.primitives.shape import broadcast_leading, concatenate, move_axis
+from funcad.primitives.shape import broadcast_leading, concatenate, move_axis, static_slice
 from funcad.transforms.batch import batch_eval
 from funcad.unjitted.strides import Given
 

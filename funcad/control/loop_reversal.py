@@ -37,7 +37,6 @@ from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import trace_function
 from funcad.masks.masked_rules import cleaned
 from funcad.primitives.arithmetic import add, floor_divide, maximum, minimum, mod, mul, sub
-from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.comparison import and_, eq, ge, gt, lt, select
 from funcad.primitives.computed_slices import dynamic_slice, dynamic_update_slice
 from funcad.primitives.conversion import convert
@@ -45,7 +44,7 @@ from funcad.primitives.families import reduce_sum
 from funcad.primitives.loop import Loop, loop_p
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.reduction import argmin, reduce_min
-from funcad.primitives.shape import broadcast_leading, concatenate, reshape
+from funcad.primitives.shape import broadcast_leading, concatenate, reshape, static_slice
 
 EXPECTED = 1_000_000  # turns of a loop of unknown length, for which the sizes of blocks and slots are a compromise
 MOST, TIMES = 32, 40  # slots, and how often a block is advanced at most, in its table; beyond it, halves

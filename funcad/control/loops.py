@@ -16,10 +16,9 @@ from funcad.control.while_loop import run_while
 from funcad.ir.aval import dtype_of, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.primitives.arithmetic import add
-from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.comparison import lt
 from funcad.primitives.conversion import convert
-from funcad.primitives.shape import concatenate, reshape, rev, slice_p
+from funcad.primitives.shape import concatenate, reshape, rev, slice_p, static_slice
 
 
 def _bound(x: Any, name: str) -> Any:

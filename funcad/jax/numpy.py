@@ -19,12 +19,10 @@ from funcad.api.tools import ShapeDtypeStruct as _ShapeDtypeStruct
 from funcad.foreign_names import mirror as _mirror
 from funcad.host.real_types import is_narrow as _is_narrow
 from funcad.host.real_types import library as _library
-from funcad.jax.dtypes import finfo as finfo
-from funcad.jax.dtypes import issubdtype as issubdtype
-from funcad.jax.dtypes import promote_types as promote_types
 from funcad.jax.jax_transforms import transforming as _transforming
 from funcad.primitives import sorting as _sorting
 
+from funcad.jax.dtypes import finfo as finfo, issubdtype as issubdtype, promote_types as promote_types  # isort: skip
 from funcad.jax.jax_arrays import Array as ndarray, RuledArray as _RuledArray, dressed as _dressed  # isort: skip
 
 __all__ = [

@@ -22,9 +22,9 @@ from funcad.numpy.promote import as_array, axis_of, broadcast, promote_dtype, re
 from funcad.primitives import activation
 from funcad.primitives.arithmetic import abs_, add, div, hypot, maximum, mul, neg, reciprocal, sqrt, square
 from funcad.primitives.arithmetic import clamp as _clamp
-from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.comparison import gt, lt, select
 from funcad.primitives.conversion import stop_gradient
+from funcad.primitives.shape import static_slice
 from funcad.primitives.special import ndtr
 from funcad.primitives.transcendental import exp, expm1, log, log1p, logistic
 from funcad.primitives.transcendental import tanh as _tanh

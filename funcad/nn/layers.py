@@ -20,7 +20,6 @@ from funcad.numpy.promote import array_of, axes_of, axis_of
 from funcad.numpy.searching import take
 from funcad.primitives import convolution as windows
 from funcad.primitives.arithmetic import add, div, mul
-from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.collective import axis_index, axis_size
 from funcad.primitives.comparison import eq, select
 from funcad.primitives.contraction import dot_general
@@ -28,7 +27,7 @@ from funcad.primitives.conversion import convert
 from funcad.primitives.convolution import padding_pairs
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.reduction import kept_axes
-from funcad.primitives.shape import broadcast_in_dim, broadcast_to
+from funcad.primitives.shape import broadcast_in_dim, broadcast_to, static_slice
 from funcad.random import bernoulli
 from funcad.random.keys import check_key
 

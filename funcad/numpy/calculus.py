@@ -13,10 +13,10 @@ from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import indexing
 from funcad.numpy.dispatch import implements
 from funcad.primitives.conversion import conj, convert, stop_gradient
-from funcad.primitives.shape import pad_p, reshape, rev
+from funcad.primitives.shape import pad_p, reshape, rev, static_slice
 
 from funcad.numpy.promote import (  # isort: skip
-    apart, array_of, as_array, axis_of, beside, move, numbers, piece, promote_dtype, ravelled, result_dtype, strong,
+    apart, array_of, as_array, axis_of, beside, move, numbers, promote_dtype, ravelled, result_dtype, strong,
 )
 
 _NO = np._NoValue
@@ -44,7 +44,7 @@ def diff(a: Any, n: int = 1, axis: int = -1, prepend: Any = _NO, append: Any = _
     subtract = np.not_equal if aval_of(x).dtype.kind == "b" else np.subtract
     for _ in range(n):
         m = shape_of(x)[axis]
-        x = subtract(piece(x, min(1, m), m, axis), piece(x, 0, max(m - 1, 0), axis))
+        x = subtract(static_slice(x, min(1, m), m, axis), static_slice(x, 0, max(m - 1, 0), axis))
     return x
 
 
@@ -134,7 +134,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: int = -1) -> Any:
         else:
             d = np.diff(x, axis=axis)
     n = shape_of(y)[axis]
-    return np.sum(d * (piece(y, min(1, n), n, axis) + piece(y, 0, max(n - 1, 0), axis)) / 2.0, axis=axis)
+    return np.sum(d * (static_slice(y, min(1, n), n, axis) + static_slice(y, 0, max(n - 1, 0), axis)) / 2.0, axis=axis)
 
 
 @implements("unwrap", lift=True)
@@ -155,8 +155,8 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 2 * m
     if not odd:
         wrapped = np.where(np.logical_and(np.equal(wrapped, -half), jump > 0), half, wrapped)
     correction = np.where(np.abs(jump) < discont, 0 if whole else 0.0, wrapped - jump)
-    tail = piece(x, 1, n, axis) + np.cumsum(correction, axis=axis)
-    return np.concatenate([piece(x, 0, 1, axis), tail], axis=axis)
+    tail = static_slice(x, 1, n, axis) + np.cumsum(correction, axis=axis)
+    return np.concatenate([static_slice(x, 0, 1, axis), tail], axis=axis)
 
 
 @implements("interp", lift=True)
@@ -235,9 +235,9 @@ def _central(result: Any, n: int, m: int, mode: str, start: int) -> Any:
     if mode == "full":
         return result
     if mode == "same":
-        return piece(result, start, start + n, 0)
+        return static_slice(result, start, start + n, 0)
     if mode == "valid":
-        return piece(result, m - 1, n, 0)
+        return static_slice(result, m - 1, n, 0)
     raise ValueError("mode must be one of 'valid', 'same', or 'full'")
 
 
@@ -292,7 +292,7 @@ def _leading(a: Any) -> Any:
     if type(value) is Tracer:
         return x
     places = np.flatnonzero(value)
-    return piece(x, int(places[0]) if len(places) else max(shape_of(x)[0] - 1, 0), shape_of(x)[0], 0)
+    return static_slice(x, int(places[0]) if len(places) else max(shape_of(x)[0] - 1, 0), shape_of(x)[0], 0)
 
 
 @implements("polyder", alias="same")
@@ -300,7 +300,7 @@ def polyder(p: Any, m: int = 1) -> Any:
     p = array_of(p)
     for _ in range(int(m)):
         n = shape_of(p)[0] - 1
-        p = piece(p, 0, max(n, 0), 0) * beside(np.arange(n, 0, -1), p)
+        p = static_slice(p, 0, max(n, 0), 0) * beside(np.arange(n, 0, -1), p)
     return p
 
 

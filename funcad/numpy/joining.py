@@ -17,12 +17,12 @@ from funcad.numpy.dispatch import anew, implements, laid_out, refuse, where_am_i
 from funcad.primitives.basic_indexing import stack_p
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of, put
-from funcad.primitives.shape import broadcast_in_dim, full, pad_p, reshape
+from funcad.primitives.shape import broadcast_in_dim, full, pad_p, reshape, static_slice
 from funcad.primitives.shape import concatenate as _concatenate
 from funcad.primitives.shape import roll as _roll
 
 from funcad.numpy.promote import (  # isort: skip
-    apart, array_of, arrays, axis_of, beside, expand, move, piece, promote_dtype, ravelled, result_dtype, shape_argument,
+    apart, array_of, arrays, axis_of, beside, expand, move, promote_dtype, ravelled, result_dtype, shape_argument,
 )
 
 index_plan, shaping = OnDemand("funcad.numpy.index_plan"), OnDemand("funcad.numpy.shaping")
@@ -169,13 +169,13 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list:
     if np.ndim(indices_or_sections):
         points = [int(i) for i in indices_or_sections]
         bounds = [slice(a, b).indices(n) for a, b in zip([0, *points], [*points, n])]
-        return [piece(x, a, max(a, b), axis) for a, b, _ in bounds]
+        return [static_slice(x, a, max(a, b), axis) for a, b, _ in bounds]
     sections = int(indices_or_sections)
     if sections <= 0:
         raise ValueError("number sections must be larger than 0.")
     small, larger = divmod(n, sections)
     stops = np.cumsum([0, *[small + 1] * larger, *[small] * (sections - larger)]).tolist()
-    return [piece(x, a, b, axis) for a, b in zip(stops, stops[1:])]
+    return [static_slice(x, a, b, axis) for a, b in zip(stops, stops[1:])]
 
 
 @implements("split", alias="view")
@@ -288,7 +288,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     n, size = shape_of(x)[0], int(np.prod(shape, dtype=np.int64))
     if n == 0 or size == 0:
         return full(aval_of(x).update(shape=shape), 0)
-    return reshape(piece(tile(x, -(-size // n)), 0, size, 0), shape=shape)
+    return reshape(static_slice(tile(x, -(-size // n)), 0, size, 0), shape=shape)
 
 
 @implements("roll", by_kind=True)
@@ -355,8 +355,8 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
         for i, (width, length) in enumerate(zip(widths, lengths)):
             n = shape_of(x)[i]
             ends = [0 if k is None else max(n - k, 0) for k in length]
-            low = _statistic(mode, piece(x, 0, n - ends[0], i), i)
-            high = low if ends == [0, 0] else _statistic(mode, piece(x, ends[1], n, i), i)
+            low = _statistic(mode, static_slice(x, 0, n - ends[0], i), i)
+            high = low if ends == [0, 0] else _statistic(mode, static_slice(x, ends[1], n, i), i)
             x = _concatenate([*_beside(x, low, width[0], i), x, *_beside(x, high, width[1], i)], axis=i)
         return x
     if mode == "linear_ramp":
@@ -364,7 +364,7 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", **kwargs: Any) -> An
         _no_more(mode, kwargs)
         for i, width in enumerate(widths):
             n = shape_of(x)[i]
-            edges = [piece(x, 0, 1, i), piece(x, n - 1, n, i)]
+            edges = [static_slice(x, 0, 1, i), static_slice(x, n - 1, n, i)]
             before, after = [_ramp(targets[i, k], edges[k], width[k], i) for k in (0, 1)]
             x = _concatenate([*before, x, *[np.flip(h, i) for h in after]], axis=i)
         return x
@@ -416,11 +416,11 @@ def _reflected(x: Any, axis: int, low: int, high: int, skip: int) -> Any:
         below, above = min(whole, low), min(whole, high)
         parts = [x]
         if below:
-            mirror = np.flip(piece(x, skip, skip + below, axis), axis)
-            parts.insert(0, np.subtract(np.multiply(2, piece(x, 0, 1, axis)), mirror))
+            mirror = np.flip(static_slice(x, skip, skip + below, axis), axis)
+            parts.insert(0, np.subtract(np.multiply(2, static_slice(x, 0, 1, axis)), mirror))
         if above:
-            mirror = np.flip(piece(x, n - skip - above, n - skip, axis), axis)
-            parts.append(np.subtract(np.multiply(2, piece(x, n - 1, n, axis)), mirror))
+            mirror = np.flip(static_slice(x, n - skip - above, n - skip, axis), axis)
+            parts.append(np.subtract(np.multiply(2, static_slice(x, n - 1, n, axis)), mirror))
         x = _concatenate(parts, axis=axis)
         low, high = low - below, high - above
     return x

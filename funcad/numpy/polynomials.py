@@ -16,9 +16,9 @@ from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.calculus import convolve
 from funcad.numpy.dispatch import implements
 from funcad.numpy.linalg import eigvals, inv, known_array, lstsq
-from funcad.numpy.promote import apart, array_of, piece
+from funcad.numpy.promote import apart, array_of
 from funcad.primitives.conversion import complex_dtype, convert, real
-from funcad.primitives.shape import concatenate, reshape
+from funcad.primitives.shape import concatenate, reshape, static_slice
 
 
 def _inexact(x: Any) -> Any:
@@ -86,12 +86,12 @@ def roots(p: Any) -> Any:
         if not len(nonzero):
             return np.array([])
         trailing = shape_of(p)[0] - int(nonzero[-1]) - 1
-        p = piece(p, int(nonzero[0]), int(nonzero[-1]) + 1, 0)
+        p = static_slice(p, int(nonzero[0]), int(nonzero[-1]) + 1, 0)
     p = _inexact(p)
     n = shape_of(p)[0]
     if n < 2:
         return np.zeros(trailing)
-    first = reshape(-piece(p, 1, n, 0) / piece(p, 0, 1, 0), shape=(1, n - 1))
+    first = reshape(-static_slice(p, 1, n, 0) / static_slice(p, 0, 1, 0), shape=(1, n - 1))
     found = eigvals(concatenate([first, _shifted_identity(first)], axis=0))
     return np.hstack([found, np.zeros(trailing, dtype_of(found))]) if trailing else found
 
@@ -121,7 +121,7 @@ def poly(seq_of_zeros: Any) -> Any:
     dtype = dtype_of(zeros)
     result: Any = np.ones((1,), dtype)
     for k in range(n):
-        result = convolve(result, concatenate([np.ones((1,), dtype), -piece(zeros, k, k + 1, 0)], axis=0))
+        result = convolve(result, concatenate([np.ones((1,), dtype), -static_slice(zeros, k, k + 1, 0)], axis=0))
     value = known_array(zeros)
     if of_real:
         return real(result)
@@ -145,7 +145,8 @@ def polydiv(u: Any, v: Any) -> Any:
     for k in range(m - n + 1):
         d = reshape(scale * remainder[k], shape=(1,))
         quotient.append(d)
-        parts = [piece(remainder, 0, k, 0), piece(remainder, k, k + n + 1, 0) - d * v, piece(remainder, k + n + 1, m + 1, 0)]
+        ahead, here, behind = [static_slice(remainder, a, b) for a, b in ((0, k), (k, k + n + 1), (k + n + 1, m + 1))]
+        parts = [ahead, here - d * v, behind]
         remainder = concatenate([part for part in parts if shape_of(part)[0]], axis=0)
     value = known_array(remainder)
     if value is not None:
@@ -153,5 +154,5 @@ def polydiv(u: Any, v: Any) -> Any:
         start = 0
         while start < m and np.allclose(value[start], 0, rtol=1e-14):
             start += 1
-        remainder = piece(remainder, start, m + 1, 0)
+        remainder = static_slice(remainder, start, m + 1, 0)
     return concatenate(quotient, axis=0), remainder

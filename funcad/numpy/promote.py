@@ -32,7 +32,7 @@ from funcad.primitives.arithmetic import neg
 from funcad.primitives.comparison import or_
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.placement import cupy_module, device_put_p, on_device_of
-from funcad.primitives.shape import broadcast_in_dim, reshape, shape_of_two, slice_p, transpose
+from funcad.primitives.shape import broadcast_in_dim, reshape, shape_of_two, transpose
 from funcad.unjitted.following import with_value
 from funcad.unjitted.linearizing import FOLLOWING
 from funcad.writes.boxes import Box, is_array
@@ -450,16 +450,6 @@ def expand(x: Any, axes: Any) -> Any:
     for axis in sorted(axes):
         shape.insert(axis, 1)
     return reshape(x, shape=tuple(shape)) if axes else x
-
-
-def piece(x: Any, start: int, stop: int, axis: int) -> Any:
-    """x[start:stop] along one axis, 0 <= start <= stop <= n."""
-    shape = shape_of(x)
-    if start == 0 and stop == shape[axis]:
-        return x
-    low = tuple([start if i == axis else 0 for i in range(len(shape))])
-    high = tuple([stop if i == axis else n for i, n in enumerate(shape)])
-    return slice_p(x, start=low, limit=high, strides=None)
 
 
 def ravelled(x: Any) -> Any:

@@ -11,11 +11,11 @@ import numpy as np
 
 from funcad.ir.aval import aval_of, shape_of
 from funcad.numpy.dispatch import elementwise_ufunc, implements
-from funcad.numpy.promote import array_of, arrays, axis_of, move, piece, ravelled
+from funcad.numpy.promote import array_of, arrays, axis_of, move, ravelled
 from funcad.primitives import arithmetic, special
 from funcad.primitives.conversion import convert
 from funcad.primitives.reduction import reduce_sum
-from funcad.primitives.shape import pad_p, reshape
+from funcad.primitives.shape import pad_p, reshape, static_slice
 
 gcd = elementwise_ufunc("gcd", arithmetic.gcd, "iu")
 lcm = elementwise_ufunc("lcm", arithmetic.lcm, "iu")
@@ -71,7 +71,7 @@ def unpackbits(a: Any, /, axis: Any = None, count: Any = None, bitorder: str = "
         if size < 0:
             raise ValueError("-ve count must not be larger than the number of bits")
         if size <= 8 * n:
-            bits = piece(bits, 0, size, len(outer))
+            bits = static_slice(bits, 0, size, len(outer))
         else:
             zero = (0,) * (len(outer) + 1)
             bits = pad_p(bits, low=zero, high=(*zero[1:], size - 8 * n), interior=zero)

@@ -17,13 +17,13 @@ from funcad.numpy.views import destination
 from funcad.primitives import comparison
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of
-from funcad.primitives.shape import broadcast_in_dim, full, pad_p, rev, slice_p
+from funcad.primitives.shape import broadcast_in_dim, full, pad_p, rev, slice_p, static_slice
 from funcad.primitives.shape import broadcast_to as _broadcast_to
 from funcad.primitives.shape import reshape as _reshape
 from funcad.writes.boxes import assign
 
 from funcad.numpy.promote import (  # isort: skip
-    array_of, as_array_of_rank_0, axes_of, axis_of, expand, move, numbers, permute, piece, ravelled, shape_argument,
+    array_of, as_array_of_rank_0, axes_of, axis_of, expand, move, numbers, permute, ravelled, shape_argument,
 )
 
 strides = OnDemand("funcad.unjitted.strides")
@@ -246,7 +246,7 @@ def diagonal_of(x: Any, offset: int, axis1: int, axis2: int) -> Any:
     flat = _reshape(x, shape=(*rest, n * m))
     start = offset if offset >= 0 else -offset * m
     if count == 0:
-        return piece(flat, 0, 0, len(rest))
+        return static_slice(flat, 0, 0, len(rest))
     limit = (*rest, start + (count - 1) * (m + 1) + 1)
     found = slice_p(flat, start=(*[0] * len(rest), start), limit=limit, strides=(*[1] * len(rest), m + 1))
     return strides.doubt(found) if rest else found

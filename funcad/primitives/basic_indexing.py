@@ -448,19 +448,6 @@ def _segments_batch(size: int, args: Any, batched: Any, *, dims: tuple, lanes: i
 segments_p = Primitive("segments", _segments_impl, _segments_abstract, batch=_segments_batch, multiple=True)
 
 
-# -- indexing by known bounds
-
-
-def static_slice(x: Any, start: int, stop: int, axis: int = 0) -> Any:
-    """x[start:stop] along one axis, with known bounds."""
-    shape = shape_of(x)
-    if start == 0 and stop == shape[axis]:
-        return x
-    starts = tuple([start if i == axis else 0 for i in range(len(shape))])
-    limits = tuple([stop if i == axis else n for i, n in enumerate(shape)])
-    return slice_p(x, start=starts, limit=limits, strides=None)
-
-
 # -- basic indices
 
 

@@ -23,12 +23,11 @@ from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear, not_linear
 from funcad.primitives import contraction
 from funcad.primitives.arithmetic import add, mul, neg, sub
-from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.contraction import matmul, permute
 from funcad.primitives.conversion import conj, imag, make_complex, real
 from funcad.primitives.families import REAL, avals_text, structural, sum_tangents
 from funcad.primitives.reduction import reduce_sum
-from funcad.primitives.shape import broadcast_in_dim, broadcast_leading, concatenate, pad, reshape, transpose
+from funcad.primitives.shape import broadcast_in_dim, broadcast_leading, concatenate, pad, reshape, static_slice, transpose
 
 mm = contraction.matmul
 

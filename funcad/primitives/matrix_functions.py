@@ -22,13 +22,12 @@ from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear, not_linear
 from funcad.memo import remembers
 from funcad.primitives.arithmetic import abs_, add, div, mul, neg, sub
-from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.comparison import eq, gt, lt, or_, select
 from funcad.primitives.contraction import matmul
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.eigen import eigh
 from funcad.primitives.families import REAL, avals_text, native_order, sum_tangents
-from funcad.primitives.shape import broadcast_in_dim
+from funcad.primitives.shape import broadcast_in_dim, static_slice
 
 from funcad.primitives.linear_systems import (  # isort: skip
     each, finite_only, hermitian_part, linalg_of, mH, mT, of_finite, placed, solve, square_aval, stacked,

@@ -199,6 +199,16 @@ slice_p = structural(
 )
 
 
+def static_slice(x: Any, start: int, stop: int, axis: int = 0) -> Any:
+    """x[start:stop] along one axis, with known bounds."""
+    shape = shape_of(x)
+    if start == 0 and stop == shape[axis]:
+        return x
+    starts = tuple([start if i == axis else 0 for i in range(len(shape))])
+    limits = tuple([stop if i == axis else n for i, n in enumerate(shape)])
+    return slice_p(x, start=starts, limit=limits, strides=None)
+
+
 def move_axis(x: Any, source: int, destination: int) -> Any:
     if source == destination:
         return x

@@ -10,9 +10,8 @@ import numpy as np
 from funcad import tree
 from funcad.api.border import check_leaves
 from funcad.ir.aval import aval_of
-from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.conversion import convert
-from funcad.primitives.shape import concatenate, reshape
+from funcad.primitives.shape import concatenate, reshape, static_slice
 
 
 class Vector:

@@ -13,15 +13,13 @@
 """
 
 from funcad.configuration import public_names as _public_names
-from funcad.stats.estimates import Fit as Fit
-from funcad.stats.estimates import LaplaceApproximation as LaplaceApproximation
-from funcad.stats.estimates import Profile as Profile
-from funcad.stats.estimates import Propagated as Propagated
-from funcad.stats.estimates import laplace as laplace
-from funcad.stats.estimates import maximum_likelihood as maximum_likelihood
-from funcad.stats.estimates import profile_likelihood as profile_likelihood
-from funcad.stats.estimates import propagate as propagate
-from funcad.stats.sampling import Samples as Samples
-from funcad.stats.sampling import sample as sample
+
+# isort: off
+from funcad.stats.estimates import (
+    Fit as Fit, LaplaceApproximation as LaplaceApproximation, Profile as Profile, Propagated as Propagated, laplace as laplace,
+    maximum_likelihood as maximum_likelihood, profile_likelihood as profile_likelihood, propagate as propagate,
+)  # fmt: skip
+from funcad.stats.sampling import Samples as Samples, sample as sample
+# isort: on
 
 __dir__ = _public_names(globals())

@@ -138,9 +138,8 @@ class TreeDef:
     (PyTreeDef({'a': *, 'b': (*, *)}), 3, {'a': 'x', 'b': ('y', 'z')})
     """
 
-    __slots__ = (
-        *("_kind", "_meta", "_children", "_keys", "_order", "_came", "_num_leaves", "_flat", "_hash", "orders", "__weakref__"),
-    )
+    __slots__: tuple[str, ...] = ("_kind", "_meta", "_children", "_keys", "_order", "_came", "_num_leaves", "_flat", "_hash")
+    __slots__ += ("orders", "__weakref__")
     _num_leaves: int
     orders: Any  # in which the keys of dicts came, at any depth; None if there is no dict of several keys
 

@@ -13,7 +13,8 @@ from funcad import config, grad, jit, lax
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.jitted.captured_arrays import gathered
-from funcad.passes.pipeline import LEAST, MOST, known_masks, optimize
+from funcad.passes.known_masks import LEAST, MOST, known_masks
+from funcad.passes.pipeline import optimize
 from funcad.passes.redundancy import inline
 
 RNG = np.random.default_rng(7)
@@ -139,3 +140,27 @@ def test_the_derivative_of_a_solver_has_no_masks(engine: str) -> None:
         loops = [e.params["loop"] for e in optimize(f.lower(b).jaxpr).equations if "loop" in e.params]
     assert [loop.length for loop in loops] == [LEAST + 1, LEAST - 1]
     assert not [e for loop in loops for e in loop.body.equations if e.outputs[0].aval.dtype == bool]
+
+
+def test_no_function_of_the_users_is_asked_while_a_program_is_compiled():
+    """A mask that a callback gives is no mask that is known: it was called at compile time, and never again."""
+    calls = []
+
+    def answer(mask):
+        calls.append(bool(mask))
+        return np.asarray(True)
+
+    def f(x):
+        def turn(carry, _):
+            y, mask = carry
+            return (np.where(mask, y * x, y + 1.0), funcad.pure_callback(answer, np.True_, mask)), None
+
+        return funcad.scan(turn, (x, np.False_), length=9)[0][0]
+
+    expected = f(1.5)
+    with funcad.config.set(jit_patience=0):
+        g = funcad.jit(f)
+        for _ in range(2):
+            calls.clear()
+            assert g(1.5) == expected
+            assert calls == [False] + [True] * 8

@@ -24,9 +24,8 @@ import funcad
 from funcad import grad, jit, jvp, linearize, tree, vjp, vmap
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.primitives.arithmetic import add, mul
-from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.reduction import reduce_sum
-from funcad.primitives.shape import concatenate, reshape
+from funcad.primitives.shape import concatenate, reshape, static_slice
 from funcad.testing import _numeric, float0
 from tests.agreement import assert_close
 from tests.programs import MISSING, PROGRAMS, Program

@@ -14,11 +14,10 @@ from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.promote import array_of
 from funcad.primitives import linear_systems
 from funcad.primitives.arithmetic import add
-from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.comparison import select as where
 from funcad.primitives.linear_systems import banded_solve, banded_transpose, hermitian_band, mH
 from funcad.primitives.placement import capture_as_inputs
-from funcad.primitives.shape import broadcast_to, concatenate, reshape
+from funcad.primitives.shape import broadcast_to, concatenate, reshape, static_slice
 from funcad.scipy.door import implements
 from funcad.scipy.linalg.decompositions import eigh_selected
 from funcad.scipy.linalg.matrix_operands import as_given, conjugated, constant, inexact, system

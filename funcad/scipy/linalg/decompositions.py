@@ -16,10 +16,9 @@ from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.primitives import linear_systems
 from funcad.primitives.arithmetic import add, mul
-from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.conversion import complex_dtype, convert
 from funcad.primitives.linear_systems import hermitian_part, mH, mm, mT, triangular_solve
-from funcad.primitives.shape import broadcast_to, pad, reshape, rev
+from funcad.primitives.shape import broadcast_to, pad, reshape, rev, static_slice
 from funcad.scipy.door import implements, scipy_function
 from funcad.scipy.linalg.matrix_operands import (
     check_square,

@@ -16,10 +16,9 @@ import numpy as np
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.dispatch import where_am_i
 from funcad.numpy.promote import array_of, promote_dtype
-from funcad.primitives.basic_indexing import static_slice
 from funcad.primitives.linear_systems import banded_solve, hermitian_band
 from funcad.primitives.placement import capture_as_inputs
-from funcad.primitives.shape import concatenate, pad, reshape
+from funcad.primitives.shape import concatenate, pad, reshape, static_slice
 from funcad.scipy.door import implements, scipy_function
 from funcad.scipy.linalg.matrix_operands import as_given, conjugated, inexact, system
 

@@ -15,12 +15,12 @@ from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.promote import array_of, promote_dtype, result_dtype
 from funcad.primitives import linear_systems
 from funcad.primitives.arithmetic import div, mul, neg
-from funcad.primitives.basic_indexing import gather, scatter, static_slice, take_along
+from funcad.primitives.basic_indexing import gather, scatter, take_along
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import conj
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.reduction import reduce_sum
-from funcad.primitives.shape import broadcast_in_dim, broadcast_to, concatenate, pad, reshape, rev
+from funcad.primitives.shape import broadcast_in_dim, broadcast_to, concatenate, pad, reshape, rev, static_slice
 from funcad.scipy.door import implements, scipy_function
 
 from funcad.primitives.linear_systems import (  # isort: skip

@@ -15,11 +15,11 @@ from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.dispatch import where_am_i
 from funcad.numpy.fft import floating
-from funcad.numpy.promote import array_of, axis_of, move, piece, promote_dtype, result_dtype
+from funcad.numpy.promote import array_of, axis_of, move, promote_dtype, result_dtype
 from funcad.primitives.conversion import convert
 from funcad.primitives.fourier import all_pole, causal, weighted
 from funcad.primitives.placement import capture_as_inputs
-from funcad.primitives.shape import broadcast_to, pad_p, reshape
+from funcad.primitives.shape import broadcast_to, pad_p, reshape, static_slice
 from funcad.scipy.constants import constant, moved
 from funcad.scipy.door import implements, scipy_function
 
@@ -47,13 +47,13 @@ def run_filter(b: Any, a: Any, x: Any, state: Any) -> tuple[Any, Any]:
     v = causal(x, _line(b, k), tail)
     if state is not None:
         v = v + reshape(pad_p(state, low=(0, 0), high=(0, n), interior=(0, 0)), shape=(1, lines, n + tail))
-    y = all_pole(piece(v, 0, n, 2), _line(a, k)) if shape_of(a)[0] > 1 else piece(v, 0, n, 2)
+    y = all_pole(static_slice(v, 0, n, 2), _line(a, k)) if shape_of(a)[0] > 1 else static_slice(v, 0, n, 2)
     y_lines = reshape(y, shape=(lines, n))
     if state is None:
         return y_lines, None
-    left = piece(v, n, n + tail, 2)
+    left = static_slice(v, n, n + tail, 2)
     if shape_of(a)[0] > 1:
-        left = left - piece(causal(y, _line(a, k), tail), n, n + tail, 2)
+        left = left - static_slice(causal(y, _line(a, k), tail), n, n + tail, 2)
     return y_lines, reshape(left, shape=(lines, tail))
 
 
@@ -152,12 +152,12 @@ def _extended(x: Any, axis: int, padtype: Any, edge: int) -> Any:
         return x
     if edge < 0 or n <= edge:
         raise ValueError(f"The length of the input vector x must be greater than padlen, which is {edge}.")
-    first, last = piece(x, 0, 1, axis), piece(x, n - 1, n, axis)
+    first, last = static_slice(x, 0, 1, axis), static_slice(x, n - 1, n, axis)
     if padtype == "constant":
         before, after = [broadcast_to(e, _resized(shape_of(x), axis, edge)) for e in (first, last)]
     else:
-        before = np.flip(piece(x, 1, edge + 1, axis), axis)
-        after = np.flip(piece(x, n - 1 - edge, n - 1, axis), axis)
+        before = np.flip(static_slice(x, 1, edge + 1, axis), axis)
+        after = np.flip(static_slice(x, n - 1 - edge, n - 1, axis), axis)
         if padtype == "odd":
             before, after = 2 * first - before, 2 * last - after
     return np.concatenate([before, x, after], axis=axis)
@@ -173,7 +173,7 @@ def _both_ways(x: Any, axis: int, edge: int, step: Any) -> Any:
     for _ in range(2):
         lines = np.flip(step(lines, lines[:, :1]), 1)
     n = shape_of(lines)[1]
-    return _back(piece(lines, edge, n - edge, 1), shape, axis)
+    return _back(static_slice(lines, edge, n - edge, 1), shape, axis)
 
 
 @implements("signal.filtfilt", lift=True)
@@ -263,7 +263,7 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwr
         m = stop - start
         trend = np.stack([np.arange(1, m + 1) / m, np.ones(m)], 1)
         basis = constant(np.linalg.qr(trend)[0] if m > 1 else np.ones((1, 1)), x, dtype_of(x))
-        part = piece(lines, start, stop, last)
+        part = static_slice(lines, start, stop, last)
         parts.append(part - np.matmul(np.matmul(part, basis), basis.T))
     return move(np.concatenate(parts, axis=last), last, axis)
 
@@ -312,12 +312,12 @@ def savgol_filter(
     flat = reshape(padded, shape=(1, int(np.prod(shape[:-1])), shape[-1]))
     out = causal(flat, moved(weights(half)[None, ::-1], flat))
     out = reshape(out, shape=shape)
-    inner = piece(out, window_length - 1, shape[-1], last)
+    inner = static_slice(out, window_length - 1, shape[-1], last)
     if mode == "interp":
         first = np.stack([weights(i) for i in range(half)], 1) if half else np.zeros((window_length, 0), dtype)
         final = np.stack([weights(half + 1 + i) for i in range(half)], 1) if half else first
-        left = np.matmul(piece(lines, 0, window_length, last), moved(first, lines))
-        right = np.matmul(piece(lines, n - window_length, n, last), moved(final, lines))
+        left = np.matmul(static_slice(lines, 0, window_length, last), moved(first, lines))
+        right = np.matmul(static_slice(lines, n - window_length, n, last), moved(final, lines))
         inner = np.concatenate([left, inner, right], axis=last)
     return move(inner, last, axis)
 
@@ -377,19 +377,20 @@ def resample(x: Any, num: int, t: Any = None, axis: int = 0, window: Any = None,
     if window is not None:
         spectrum = spectrum * _of_frequencies(window, spectrum, axis, n)
     half = least // 2 + 1
-    low = piece(spectrum, 0, half, axis)
+    low = static_slice(spectrum, 0, half, axis)
     if least % 2 == 0 and num != n:  # the highest frequency of the shorter signal stands for a pair, or for one of two
         low = weighted(low, axis, ((half - 1, half),), 0.5 if n < num else 2.0 if real else 1.0)
     if real:
         return np.fft.irfft(low, num, axis=axis) * (num / n)
     m = shape_of(spectrum)[axis]
-    high = piece(spectrum, m - (least - 1) // 2, m, axis)
+    high = static_slice(spectrum, m - (least - 1) // 2, m, axis)
     if least % 2 == 0 and num != n:
-        twin = piece(low, half - 1, half, axis) if n < num else piece(spectrum, m - least // 2, m - least // 2 + 1, axis)
+        last = static_slice(low, half - 1, half, axis)
         if n < num:
-            high = np.concatenate([twin, high], axis=axis)
+            high = np.concatenate([last, high], axis=axis)
         else:
-            low = np.concatenate([piece(low, 0, half - 1, axis), piece(low, half - 1, half, axis) + twin], axis=axis)
+            twin = static_slice(spectrum, m - least // 2, m - least // 2 + 1, axis)
+            low = np.concatenate([static_slice(low, 0, half - 1, axis), last + twin], axis=axis)
     size = num - shape_of(low)[axis] - shape_of(high)[axis]
     gap = constant(np.zeros((*shape_of(x)[:axis], size, *shape_of(x)[axis + 1 :])), low, dtype_of(low))
     return np.fft.ifft(np.concatenate([low, gap, high], axis=axis), axis=axis) * (num / n)
