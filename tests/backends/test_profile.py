@@ -59,6 +59,7 @@ def names_of(lines: Any) -> set[str]:
 
 
 def test_explain_says_which_engine_and_why(engine: str) -> None:
+    funcad.clear_caches()  # or the function has programs of other sizes, and this one waits before it becomes native
     found = funcad.jit(cross_entropy).explain(*arguments(5))
     assert found.engine == engine
     assert str(found).startswith(f"jit of cross_entropy: engine {engine} ({found.why})")
