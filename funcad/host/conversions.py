@@ -636,14 +636,14 @@ def conversion_of(kind: type) -> str | None:
 _OPERATORS = "add sub mul truediv floordiv mod pow matmul".split()
 _MEANING = [*[f"__{side}{name}__" for side in ("", "r") for name in _OPERATORS], "__array_ufunc__", "__array_function__"]
 _MEANING += ["__neg__", "__abs__", "__getitem__"]
-KNOWN = {"funcad.jax.jax_arrays"}  # modules of subclasses that are plain arrays beside traced values, whatever they define
+plain_kinds: set[type] = set()  # subclasses that are plain arrays beside traced values, whatever they define (funcad/jax)
 
 
 def own_meaning(kind: type) -> str | None:
     """The operator or protocol by which a user's subclass of np.ndarray computes as no array does; None of all others."""
     if kind is np.ndarray or not issubclass(kind, np.ndarray) or kind.__module__.partition(".")[0] == "numpy":
         return None
-    if kind.__module__ in KNOWN:
+    if kind in plain_kinds:
         return None
     return next((name for name in _MEANING if getattr(kind, name) is not getattr(np.ndarray, name)), None)
 

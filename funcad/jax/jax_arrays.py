@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import TracerArrayConversionError
+from funcad.host.conversions import plain_kinds
 from funcad.host.real_types import HALVES, is_a, is_narrow
 from funcad.host.where import others, written_for_others
 from funcad.ir.tracer import Tracer
@@ -119,6 +120,7 @@ class RuledArray(Array):
 
 
 RuledArray.__name__ = "Array"  # as they are shown
+plain_kinds.update((Array, RuledArray))
 
 
 def _method(name: str, method: Callable[..., Any], traced: bool = False) -> Callable[..., Any]:

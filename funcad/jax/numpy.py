@@ -59,10 +59,8 @@ def _beside_narrow(f: _Any) -> _Any:
             return f(*args, **kwargs)
         args = tuple([kinds[0](x) if type(x) in (int, float) else x for x in args])
         out = f(*args, **kwargs)  # NumPy's `clip` knows no narrow floats
-        narrow = (kinds[0], _RuledArray)
-        if f.__name__ == "clip" and all([type(x) in narrow for x in args]):
-            return out.astype(kinds[0])
-        return out
+        narrowed = f.__name__ == "clip" and {kinds[0], _RuledArray}.issuperset(map(type, args))
+        return out.astype(kinds[0]) if narrowed else out
 
     return call
 

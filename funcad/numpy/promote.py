@@ -20,7 +20,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
 from funcad.configuration import Function, named_as
-from funcad.host.conversions import KNOWN, is_masked, own_meaning, their_say
+from funcad.host.conversions import is_masked, own_meaning, plain_kinds, their_say
 from funcad.host.devices import NAMESPACES, device_in_use, is_device, namespace_of
 from funcad.host.real_types import HALVES, KINDS, NARROW, dtype_kind, is_a, is_narrow, native_dtype
 from funcad.host.where import state, tracing, user_source, written_for_others
@@ -87,7 +87,7 @@ def overrides(kind: type, method: str) -> bool:
     nor pandas' objects, which count for their values.
     """
     own = getattr(np.ndarray, method)
-    if getattr(kind, method, own) is own or kind is Tracer or kind.__module__ in KNOWN:
+    if getattr(kind, method, own) is own or kind is Tracer or kind in plain_kinds:
         return False
     return not is_device(kind) and not is_labelled(kind)
 
