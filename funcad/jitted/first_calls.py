@@ -30,7 +30,7 @@ import numpy as np
 from funcad.api.border import check_leaves, flat_values, name_of, own_memory
 from funcad.configuration import config
 from funcad.host.devices import enter, error_mode
-from funcad.host.where import is_internal, noted, open_traces, outside, state, written_for_others
+from funcad.host.where import is_internal, noted, outside, state, written_for_others
 from funcad.jitted.account import COSTS
 from funcad.jitted.attempts import Attempts
 from funcad.jitted.path_entries import Resting
@@ -60,15 +60,13 @@ def is_observed(core: Any, key: Any, leaves: list) -> bool:
 
 def may_run_itself(core: Any, key: Any, leaves: list) -> bool:
     """May f itself be run in the place of a trace?"""
-    if not config.jit_patience:
+    if not config.jit_patience or not core.guards or core.inline or core.donate_nums or core.donate_names:
         return False
-    if not core.guards or core.inline or core.donate_nums or core.donate_names:
+    if state.staging is not None or state.abstract is not None or state.before_effect is not None or state.checked is not None:
         return False
-    if open_traces or state.before_effect is not None or key.axes or key.device != "cpu" or key.arrays is not np.ndarray:
+    if key.axes or state.debug_checks or key.device != "cpu" or key.arrays is not np.ndarray:
         return False
-    if processes_here or over_processes():
-        return False
-    if state.checked is not None or state.abstract is not None or (core.not_compiled or config.not_compiled) == "raise":
+    if processes_here or over_processes() or (core.not_compiled or config.not_compiled) == "raise":
         return False
     f = core.f.func if type(core.f) is partial else core.f
     f = getattr(f, "__func__", f)

@@ -782,12 +782,12 @@ class Core:
             result.append(observed(self, args, kwargs, in_tree, leaves, key))
             return leaves, entry, key  # type: ignore[return-value]
         if entry is None:
+            ran = result is not None and key._replace(answers=(), orders=None) in self.cache.observed  # a trace may forget it
             with self.cache.turn():
                 key, entry = self.cache.find(key, leaves, self.f)
                 if entry is None:
                     with missed(self.cache, key, self.f, self.argument_names(args)) as report:
                         self.cache.note_changes(key, self.f)
-                        ran = result is not None and key._replace(answers=(), orders=None) in self.cache.observed
                         itself = result is not None and may_run_itself(self, key, came)
                         most = self.cache.account.longest() if itself else None
                         if making is not None:

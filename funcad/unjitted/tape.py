@@ -124,7 +124,7 @@ class Tape(Protector):
         # those of the un-jitted vmaps that this gradient is within: where others are open, there is no short way
         self.open = frozenset(open_traces)
         self.around = state.abstract  # the innermost of these
-        self.lanes: Any = self.around if self.open and self.around.at_once is not None else None  # if it computes at once
+        self.lanes: Any = None if self.around is None or self.around.at_once is None else self.around  # if it computes at once
         # of each number: is the value in memory that nobody can change?
         self.own = bytearray(self.first) if self.lanes is None else bytearray(b"\1") * self.first
         self.apart: dict[int, int] = {}

@@ -177,7 +177,7 @@ def test_many_writers_at_once(place: Path) -> None:
 
 def test_what_is_unused_for_longest_goes(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cache, "LIMIT", 3000)
-    monkeypatch.setattr(cache, "_is_due", lambda: False)
+    monkeypatch.setattr(cache, "_OFTEN", 0)
     keys = [hashlib.sha256(bytes([i])).hexdigest() for i in range(5)]
     for age, key in enumerate(keys):
         cache.store(key, b"x" * 800)
@@ -185,7 +185,7 @@ def test_what_is_unused_for_longest_goes(place: Path, monkeypatch: pytest.Monkey
     (place / "left.tmp").write_text("")
     os.utime(place / "left.tmp", (0, 0))
     assert cache.load(keys[0])  # used now, so it is young
-    monkeypatch.setattr(cache, "_is_due", lambda: True)
+    monkeypatch.setattr(cache, "_OFTEN", 256)
     cache.store(hashlib.sha256(b"new").hexdigest(), b"x" * 800)  # now the size is looked at
     left = files(place)
     assert keys[0] in left and hashlib.sha256(b"new").hexdigest() in left

@@ -265,6 +265,70 @@ def test_in_threads_each_call_is_right() -> None:
     assert f.cache_info().observed == 1
 
 
+def _slopes(x: Any) -> Any:
+    """jit does not compile it: lanes ask for values."""
+    return vmap(grad(lambda row: np.sum(row) if row[0] > 0 else -np.prod(row)))(x)
+
+
+def _in_threads(*calls: Callable[[], Any]) -> list[Any]:
+    """What they give, or raise; each runs in a thread of its own."""
+    found: list[Any] = [None] * len(calls)
+
+    def run(i: int) -> None:
+        try:
+            found[i] = calls[i]()
+        except Exception as error:
+            found[i] = error
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(len(calls))]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    return found
+
+
+def test_a_first_call_is_one_while_another_thread_traces() -> None:
+    x, f, tracing, called = np.ones((3, 2)) * [[1.0], [-1.0], [2.0]], jit(_slopes), threading.Event(), threading.Event()
+
+    def traced(row: Any) -> Any:
+        tracing.set()
+        return row * float(called.wait(60))
+
+    def call() -> Any:
+        tracing.wait(60)
+        try:
+            return f(x)
+        finally:
+            called.set()
+
+    found = _in_threads(lambda: vmap(traced)(x), call)
+    assert found[0].tolist() == x.tolist() and found[1].tolist() == _slopes(x).tolist()
+    assert f.cache_info().observed == 1
+
+
+def test_who_waits_for_a_trace_that_fails_runs_the_function() -> None:
+    """Which signatures have run is forgotten then, but what waits knew it before."""
+    x, tracing, waiting = np.ones((3, 2)) * [[1.0], [-1.0], [2.0]], threading.Event(), threading.Event()
+
+    def slopes(x: Any) -> Any:
+        if type(x) is Tracer and not tracing.is_set():
+            tracing.set()
+            waiting.wait(0.2)  # nobody says that a thread waits for a lock
+        return _slopes(x)
+
+    def call() -> Any:
+        tracing.wait(60)
+        return f(x)
+
+    f = jit(slopes)
+    f(x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NotCompiledWarning)
+        found = _in_threads(lambda: f(x), call)
+    assert [a.tolist() for a in found] == [_slopes(x).tolist()] * 2
+
+
 def test_a_warning_names_the_line_of_the_call_at_the_first_call_too() -> None:
     def helper(x: Any) -> Any:
         warnings.warn("mind this", stacklevel=3)

@@ -253,6 +253,21 @@ def test_threads_and_auxiliary_outputs() -> None:
     assert not wrong
 
 
+def test_a_gradient_begins_while_another_thread_opens_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
+    begin, opened = tape.next_level, object()
+
+    def next_level() -> int:
+        tape.open_traces.add(opened)  # the gradient has just seen that there was none
+        return begin()
+
+    monkeypatch.setattr(tape, "next_level", next_level)
+    try:
+        assert grad(lambda x: np.sum(x * np.sin(x)))(np.zeros(3)).tolist() == [0.0] * 3
+        assert opened in tape.open_traces
+    finally:
+        tape.open_traces.discard(opened)
+
+
 def test_short_ways_and_general_ones_write_the_same_rows(monkeypatch: pytest.MonkeyPatch) -> None:
     def f(x: Any) -> Any:
         y = np.add(np.multiply(2.0, x), np.ones((2, 1)) * x) / np.float64(3.0)

@@ -26,6 +26,7 @@ from funcad.memo import table
 LIMIT = 128 << 20  # bytes of all files; beyond it the ones unused for longest go
 _MAGIC = b"funcad kernel 1\n"
 _OPEN = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+_OFTEN = 2  # of 256 stores, of all processes, look at the size of the folder, which may hold tens of thousands of files
 
 _lock = threading.Lock()
 held_over_forks(compiling, _lock)
@@ -139,18 +140,12 @@ def store(key: str, data: bytes) -> None:
         except OSError:
             os.unlink(temporary)
             raise
-        if _is_due():
+        if os.urandom(1)[0] < _OFTEN:
             _trim(path)
     except FileNotFoundError:
         _checked.pop(str(path), None)  # the folder was removed: made again at the next store
     except OSError as error:
         _checked[str(path)] = f"{path}: {error.strerror or error}"
-
-
-def _is_due() -> bool:
-    """Whether this store looks at the size of the folder, which may hold tens of thousands of files: one in 128 does, of all
-    processes together."""
-    return os.urandom(1)[0] < 2
 
 
 def _trim(path: Path) -> None:
