@@ -76,6 +76,7 @@ RESULTS = {  # what is not an array, or not always
     "nonzero": "tuple[_Array, ...]",
     "indices": "Any",
     **dict.fromkeys(["place", "put", "put_along_axis", "fill_diagonal"], "_Array | None"),
+    "putmask": "None",
     **dict.fromkeys(["unique_all", "unique_counts", "unique_inverse"], "Any"),
 }
 

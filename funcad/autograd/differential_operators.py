@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 import funcad.numpy as fnp
-from funcad.api.border import Transformed, check_leaves, flat_values, name_of, zeros_for
+from funcad.api.border import Transformed, check_leaves, flat_values, name_of, runs, zeros_for
 from funcad.api.grad import Gradient
 from funcad.api.grad import value_and_grad as _value_and_grad
 from funcad.configuration import OnDemand
@@ -119,7 +119,7 @@ def at(operator: Function, fun: Function, argnum: Any, /, *args: Any, **kwargs: 
         full = list(args)
         for i, value in zip(chosen, (x,) if single else x):
             full[i] = value if boxes is None else boxes.boxed(value)
-        out = fun(*full, **kwargs)
+        out = runs(fun)(*full, **kwargs)
         return out if boxes is None else boxes.unboxed(out)
 
     unary.__name__ = unary.__qualname__ = name_of(fun)
@@ -165,7 +165,7 @@ def _with_grad(unary: Function, x: Any) -> tuple[Any, Any]:
     """The output as it is, and the gradient."""
 
     def scalar(x: Any) -> tuple[Any, Any]:
-        out = unary(x)
+        out = runs(unary)(x)
         return _scalar(out, name_of(unary)), out
 
     (_, out), gradient = _value_and_grad(_named(scalar, unary), has_aux=True)(x)
@@ -492,7 +492,7 @@ def tensor_jacobian_product(fun: Function, argnum: int = 0) -> Function:
 
     def product(*args: Any, **kwargs: Any) -> Any:
         *rest, tensor = args
-        return fnp.tensordot(tensor, fun(*rest, **kwargs), np.ndim(tensor))
+        return fnp.tensordot(tensor, runs(fun)(*rest, **kwargs), np.ndim(tensor))
 
     whole = jacobian(_named(product, fun), argnum)
     return Transformed(whole, fun, functools.partial(tensor_jacobian_product, argnum=argnum), like=product)
@@ -562,7 +562,7 @@ def multigrad_dict(fun: Function) -> Function:
                 kwargs[name] = value
             else:
                 args.append(value)
-        return fun(*args, **kwargs)
+        return runs(fun)(*args, **kwargs)
 
     def gradients(*args: Any, **kwargs: Any) -> OrderedDict[str, Any]:
         bound = signature.bind(*args, **kwargs)

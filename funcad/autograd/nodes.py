@@ -142,7 +142,7 @@ def _owner(kind: Any, trace: int) -> Any:
     if type(owner) is not kind:
         owner = kind(f"new_box(value, {trace}, node)")
         owner.function = owner.outer = owner.lends = owner.missed = None
-        owner.writes_outside = False
+        owner.writes_outside = owner.late = False
         if trace in trace_stack.open:
             trace_stack.open[trace] = owner
     return owner

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad import tree
+from funcad.api.border import runs
 from funcad.ir.tracer import Tracer
 
 # isort: off
@@ -61,7 +62,7 @@ def trace(start_node: Any, fun: Callable[[Any], Any], x: Any) -> tuple[Any, Any]
     depends = []
 
     def observed(start: Any) -> Any:
-        start, end = unboxed(start), unboxed(fun(start))
+        start, end = unboxed(start), unboxed(runs(fun)(start))
         here = {id(leaf.owner) for leaf in tree.leaves(start) if type(leaf) is Tracer}
         depends.append(any(type(leaf) is Tracer and id(leaf.owner) in here for leaf in tree.leaves(end)))
         return end

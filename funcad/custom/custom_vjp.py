@@ -33,7 +33,8 @@ from funcad.ir.tracer import Tracer, snapshot
 from funcad.unjitted.linearizing import also_users
 
 from funcad.api.border import (  # isort: skip
-    OutTree, Remade, api, check_leaves, check_tangents, dress_as, flat_values, float0, name_of, with_rules, zeros_for,
+    OutTree, Remade, api, check_leaves, check_tangents, dress_as, flat_values, float0, name_of, runs, runs_rule, with_rules,
+    zeros_for,
 )
 from funcad.custom.custom_jvp import (  # isort: skip
     apply_jvp, batch_body, batched_jvp_rule, call_plainly, jvp_on_values, jvp_rule, refuse_symbolic_zeros, traced_body,
@@ -98,7 +99,7 @@ def _is_array(x: Any) -> bool:
 
 def _run_fwd(call: CustomCall, fwd: Any, leaves: Sequence[Any], info: _Forward) -> tuple[list[Any], list[Any]]:
     """The user's fwd: (outputs, residual arrays)."""
-    result = fwd(*call.merged(leaves))
+    result = runs_rule(fwd)(*call.merged(leaves))
     if not (isinstance(result, (tuple, list)) and len(result) == 2):
         raise TypeError(
             f"fwd of {call.name} must return a pair (output, residuals); it returned {said(result)}.\n"
@@ -136,7 +137,7 @@ def _bwd_flat(call: CustomCall, info: _Forward, n_residuals: int, bwd: Any) -> C
         arrays, cts = iter(values[:n_residuals]), iter(values[n_residuals:])
         residuals = info.residual_tree.unflatten([next(arrays) if t is _ARRAY else t for t in info.template])  # type: ignore[union-attr]
         full = [next(cts) if is_inexact(a) else np.zeros(a.shape, float0) for a in info.out_avals]
-        result = bwd(*call.static, residuals, info.out_tree.unflatten(full))  # type: ignore[union-attr]
+        result = runs_rule(bwd)(*call.static, residuals, info.out_tree.unflatten(full))  # type: ignore[union-attr]
         children = structure.children()
         if not isinstance(result, (tuple, list)) or len(result) != len(children):
             raise TypeError(
@@ -510,10 +511,10 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
 
     @functools.wraps(fun)
     def value(*args: Any) -> Any:
-        return fun(*args)[0]
+        return runs(fun)(*args)[0]
 
     def fwd(*args: Any) -> tuple[Any, Any]:
-        found = fun(*args)
+        found = runs_rule(fun)(*args)
         if not (isinstance(found, (tuple, list)) and len(found) == 2):
             raise TypeError(f"custom_gradient: {name_of(fun)} must return a pair (output, pullback), not {said(found)}.")
         out, pullback = found
@@ -521,7 +522,7 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
         store = OutTree()
 
         def flat(*cts: Any) -> list[Any]:
-            result = pullback(out_tree.unflatten(cts))
+            result = runs_rule(pullback)(out_tree.unflatten(cts))
             if len(args) == 1 and not (isinstance(result, tuple) and len(result) == 1):
                 result = (result,)
             leaves, store.tree = flat_values(tuple(result))

@@ -300,7 +300,7 @@ def follow(run: Recording, f: Callable[..., Sequence[Any]], leaves: Sequence[Any
     try:
         tangents, seeds = [], []
         trace.function, trace.outer, trace.writes_outside, trace.lends, trace.missed = f, state.running, False, None, None
-        trace.users = None
+        trace.users, trace.late = None, False
         with tracing.here(), setting(running=trace):
             outs = f(*inputs)
         for o in outs:

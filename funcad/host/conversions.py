@@ -96,7 +96,7 @@ def starts_again(trace: Any, error: Exception) -> bool:
     if not any(met) and not is_locked(error):
         return False
     users, marks = functions_behind(trace.function), marks_of(trace.function)
-    if trace.writes_outside or all([id(mark) in makers for mark in marks]):
+    if trace.writes_outside or not trace.late and all([id(mark) in makers for mark in marks]):
         return False
     stays = not again and acting.acts(trace.function)
     begun_so = marks <= _learned or needs_buffers(trace.function) and not _names_seldom(users)
@@ -110,7 +110,10 @@ def starts_again(trace: Any, error: Exception) -> bool:
         tracing.learned(np.ndarray)
     if stays:
         return False
-    trace.lends, trace.missed = True, None
+    trace.lends, trace.late, trace.missed = True, False, None
+    outer = trace.outer
+    while outer is not None:  # has begun without
+        outer.late, outer = True, outer.outer
     return True
 
 

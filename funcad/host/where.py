@@ -441,6 +441,7 @@ _IN_C = (
 FOREIGN = {  # what others say when they get a traced value or an array, and what to do
     "is not JSON serializable": "return the value, and write it outside; or write it in funcad.debug.callback.",
     **dict.fromkeys(["must be numpy.ndarray, not Tracer", "a bytes-like object is required, not 'Tracer'"], _IN_C),
+    "for 'numpy.ndarray' objects doesn't apply to a 'Tracer'": "call its own method, x.flatten() for np.ndarray.flatten(x).",
     "can be converted to Python scalars": "np.sin(x) takes arrays, math.sin(x) one number; and so for the others of math.",
 }
 

@@ -102,11 +102,12 @@ class Trace:
     outer: Trace | None
     writes_outside: bool
     lends: bool | None
+    late: bool
     missed: TracerArrayConversionError | None
     # while the user's function runs: which one, the user's own behind it (None: nobody has asked), the trace around this one,
-    # has an array of that been written, are its plain results to be written with traced values (None: not known yet), and the
-    # error if some were and could not
-    __slots__ = ("level", "name", "closed", "function", "users", "outer", "writes_outside", "lends", "missed")
+    # has an array of that been written, are its plain results to be written with traced values (None: not known yet), was
+    # that learned of a function since this one began, and the error if some were and could not
+    __slots__ = ("level", "name", "closed", "function", "users", "outer", "writes_outside", "lends", "late", "missed")
     turned: bool = True  # may a value have been made whose square is known? Squares look here first
     settle: Callable[[Tracer], None] | None = None  # ends that a value is written in place (writes/held.py)
     holds: bool = False  # do its arrays hold buffers that nobody else has (writes/held.py)?
@@ -350,7 +351,7 @@ def run_in(
     """`finish(f(*tracers))`: f runs on new inputs of the trace, which is open until then; see `trace_function`."""
     outer, trace.around = state.running, (state.staging, state.abstract)
     trace.function, trace.outer, trace.writes_outside, trace.lends, trace.missed = f, outer, False, None, None
-    trace.users = None
+    trace.users, trace.late = None, False
     try:
         try:
             state.running = trace

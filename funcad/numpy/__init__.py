@@ -141,6 +141,12 @@ class _AnyArray(type):
             return True
         return _device_in_use() and _namespace_of((x,)) is not _np
 
+    def __getattr__(cls, name: str) -> _Any:
+        """NumPy's methods as functions, `ndarray.flatten(x)`, which take all that is an instance."""
+        if not callable(getattr(_np.ndarray, name)):
+            raise AttributeError(f"funcad.numpy.ndarray has methods; take x.{name}")
+        return lambda x, *args, **kwargs: getattr(x, name)(*args, **kwargs)
+
 
 class ndarray(metaclass=_AnyArray):
     """`isinstance(x, ndarray)` holds for NumPy arrays, device arrays and traced values. Not to be called: see `zeros`.

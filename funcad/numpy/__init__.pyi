@@ -70,6 +70,7 @@ from numpy import concat as concat
 from numpy import concatenate as concatenate
 from numpy import convolve as convolve
 from numpy import copy as copy
+from numpy import copyto as copyto
 from numpy import corrcoef as corrcoef
 from numpy import correlate as correlate
 from numpy import count_nonzero as count_nonzero
@@ -568,6 +569,7 @@ def put(
 def put_along_axis(
     arr: _Array, indices: _ArrayLike, values: _ArrayLike, axis: _Axis | None, *, inplace: _builtins.bool = True
 ) -> _Array | None: ...
+def putmask(a: _ArrayLike, mask: _ArrayLike, values: _ArrayLike) -> None: ...
 @overload
 def rad2deg(x: _np.ndarray[_Shape, Any], *, dtype: _DTypeLike | None = None) -> _np.ndarray[_Shape, _np.dtype[Any]]: ...
 @overload

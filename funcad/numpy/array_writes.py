@@ -34,6 +34,7 @@ elementwise, strides = OnDemand("funcad.numpy.elementwise"), OnDemand("funcad.un
 
 @implements("copyto", always=True)
 def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) -> None:
+    """numpy.copyto; dst is an array that the function has made, or a traced one, which takes the values here alone."""
     if not any([type(a) is Tracer for a in (dst, src, where)]):
         return np.copyto(dst, src, casting=casting, where=where)  # type: ignore[arg-type]
     x = destination(dst, "np.copyto")
@@ -43,6 +44,7 @@ def copyto(dst: Any, src: Any, casting: str = "same_kind", where: Any = True) ->
 
 @implements("putmask", always=True)
 def putmask(a: Any, mask: Any, values: Any) -> None:
+    """numpy.putmask, into an array that the function has made, or a traced one."""
     if not any([type(x) is Tracer for x in (a, mask, values)]):
         return np.putmask(a, mask, values)
     x, values = destination(a, "np.putmask"), array_of(values)

@@ -24,6 +24,7 @@ from funcad.host.devices import device_in_use, namespace_of, restore_warnings, s
 from funcad.host.real_types import contiguous, memory_axes, of_copy, ufunc_behind
 from funcad.host.where import tracing, user_source
 from funcad.ir.aval import SCALAR_AVALS, aval_of
+from funcad.ir.trace import plain_values
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import remembers
 from funcad.numpy.promote import aliased, as_array, overrides, promote_for, same_aval, strong, with_integer
@@ -406,6 +407,8 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str
             implementation = _of_later_modules(ufunc) if getattr(np, ufunc.__name__, None) is ufunc else None
             if implementation is None and all([kinds.strip("O->") == "" for kinds in ufunc.types]):
                 return _of_objects(ufunc, *inputs)
+            if implementation is None and not is_traced(known := plain_values(inputs), kwargs):  # nothing but buffers
+                return ufunc(*known, **kwargs)
             implementation = implementation or _special(ufunc)
         if kwargs or len(inputs) != ufunc.nin:
             return _with_options(ufunc, implementation, inputs, kwargs)
@@ -643,6 +646,7 @@ def _of_objects(ufunc: Any, *operands: Any) -> Any:
 LATER_NAMES = {  # name -> the module of funcad.numpy that is loaded when it is first asked for
     name: module
     for module, names in {
+        "array_writes": "copyto putmask",
         "calculus": """
             convolve correlate diff ediff1d gradient interp polyadd polyder polyint polymul polysub
             polyval trapezoid unwrap vander
@@ -703,7 +707,7 @@ LATER_NAMES = {  # name -> the module of funcad.numpy that is loaded when it is 
     }.items()
     for name in names.split()
 }
-LATER = tuple([f"funcad.numpy.{n}" for n in ("array_writes", "linalg", "fft", *sorted(set(LATER_NAMES.values())))])
+LATER = tuple([f"funcad.numpy.{n}" for n in ("linalg", "fft", *sorted(set(LATER_NAMES.values())))])
 
 
 def whole_table() -> dict[Any, Callable[..., Any]]:
@@ -740,6 +744,8 @@ def array_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -
     own_code = tracing.own_answer(function)
     if own_code is not None:
         return own_code(*args, **kwargs)
+    if not is_traced(known := plain_values(args), kwargs):  # nothing but buffers
+        return function(*known, **kwargs)
     name = f"{getattr(function, '__module__', 'numpy')}.{function.__name__}".replace("numpy.", "np.", 1)
     raise TypeError(
         f"{name} was called with traced values{where_am_i()}; funcad has no implementation of it.\n"

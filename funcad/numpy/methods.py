@@ -379,6 +379,8 @@ def attribute(x: Any, name: str) -> Any:
         raise AttributeError(name)
     if name in NUMBERS and hasattr(x.__class__, name):
         return NUMBERS[name](x)
+    if not x.owner.level and hasattr(np.ndarray, name):  # a buffer: the array behind it has one
+        return getattr(x.owner.value(x), name)
     raise _NoAttribute(name=name, obj=x)
 
 

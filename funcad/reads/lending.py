@@ -69,12 +69,14 @@ def _shares(x: Any, out: np.ndarray) -> bool:
 
 
 def library_of(f: Any) -> str:
-    """Which library's function or method makes something: "numpy", "scipy" or "copy"; "" of all others."""
+    """Which library's function or method makes something: "numpy", "scipy", "copy", "funcad" for its NumPy; "" of others."""
     owner = getattr(f, "__self__", None)
     if type(owner) is np.ndarray or f is np.ndarray:
         return "numpy"
     module = getattr(f, "__module__", None) or type(owner).__module__
     library = str(module).partition(".")[0]
+    if library == "funcad":
+        return library if ".numpy." in f"{module}." else ""
     if library == "scipy":
         bound = owner is not None and not isinstance(owner, types.ModuleType)
         return library if not bound or f.__name__ in _SPARSE else ""
@@ -184,10 +186,8 @@ class _LibraryCall:
         self.f = f
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        f = self.f
-        if not library_of(f):
-            args = tuple([state.lender.runs_as(a) if type(a) is types.FunctionType else a for a in args])
-        return call_lending(f, args, kwargs)
+        args = tuple([state.lender.runs_as(a) if type(a) is types.FunctionType else a for a in args])
+        return call_lending(self.f, args, kwargs)
 
 
 handing.update([_LibraryCall.__call__.__code__, call_lending.__code__])

@@ -263,7 +263,7 @@ def run_following(
     outer = trace.outer = state.running
     began = state.began
     trace.function, trace.arguments, trace.writes_outside, trace.lends, trace.missed = f, primals, False, None, None
-    trace.users = None
+    trace.users, trace.late = None, False
     try:
         state.running = trace
         state.began = sys._getframe(), source

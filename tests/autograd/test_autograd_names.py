@@ -139,6 +139,51 @@ def test_aux_names_and_dictionaries() -> None:
     assert (float(found["x"]), float(found["rest"][0]), float(found["k"]), float(found["more"]["z"])) == (30, 20, 30, 12)
 
 
+def _stored(x: Any) -> Any:
+    a, b, c = V.copy(), np.array(M), np.zeros(2)
+    a += x
+    b[1] = a * x
+    c[0] = a[0]
+    return np.sum(b**2) + np.sum(a * x) + c[0] ** 2
+
+
+def _not_stored(x: Any) -> Any:
+    a = V + x
+    return np.sum(M[0] ** 2) + np.sum((a * x) ** 2) + np.sum(a * x) + a[0] ** 2
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        lambda f: ag.grad(f)(X),
+        lambda f: ag.grad(lambda p: f(p["x"]))({"x": X})["x"],
+        lambda f: ag.elementwise_grad(lambda k, x: f(k * x), 1)(2.0, X),
+        lambda f: ag.value_and_grad(f)(X)[1],
+        lambda f: ag.jacobian(f)(X),
+        lambda f: ag.hessian(f)(X),
+        lambda f: ag.hessian_vector_product(f)(X, V),
+        lambda f: ag.make_vjp(f)(X)[0](1.0),
+        lambda f: ag.make_jvp(f)(X)(V)[1],
+        lambda f: ag.multigrad_dict(lambda x, k: f(x) * k)(X, 2.0)["x"],
+        lambda f: ag.tensor_jacobian_product(lambda x: np.array([f(x), f(2 * x)]))(X, onp.ones(2)),
+    ],
+    ids="grad dict elementwise value jacobian hessian hvp vjp jvp multigrad tjp".split(),
+)
+def test_arrays_that_the_function_makes_take_what_it_writes(way: Any) -> None:
+    """In autograd they do not."""
+    onp.testing.assert_allclose(way(_stored), way(_not_stored), rtol=1e-12)
+
+
+def test_methods_of_ndarray_are_functions() -> None:
+    onp.testing.assert_array_equal(np.ndarray.flatten(M), M.flatten())
+    onp.testing.assert_allclose(ag.grad(lambda m: np.sum(np.ndarray.flatten(m) ** 2))(M), 2 * M)
+    onp.testing.assert_allclose(ag.grad(lambda m: np.sum(np.ndarray.sum(m, axis=0) ** 2))(M), 2 * M.sum(0) + 0 * M)
+    assert not hasattr(np.ndarray, "shape") and not hasattr(np.ndarray, "no_such_method")
+    with pytest.raises(TypeError, match="doesn't apply to a 'Tracer'") as refused:
+        ag.grad(lambda m: np.sum(onp.ndarray.flatten(m)))(M)
+    assert "x.flatten()" in refused.value.__notes__[0]
+
+
 def test_complex_numbers() -> None:
     onp.testing.assert_allclose(ag.grad(lambda z: np.abs(z) ** 2)(1 + 2j), 2 - 4j)
     onp.testing.assert_allclose(ag.holomorphic_grad(lambda z: z**2)(1 + 2j), 2 + 4j)

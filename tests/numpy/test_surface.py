@@ -54,6 +54,7 @@ _TEXT = "makes text of numbers, NumPy's own: a traced value prints itself"
 _SETTINGS = "NumPy's own settings, which act on un-jitted code"
 _SPARSE = "takes sparse arrays: tests/scipy/test_sparse_solvers.py"
 LEFT_OUT: dict[str, str] = {  # public functions without a case, and why
+    **dict.fromkeys(["numpy.copyto", "numpy.putmask"], "write into their first argument: tests/whole/writes"),
     **{f"numpy.{n}": _FILES for n in "fromfile genfromtxt load loadtxt save savetxt savez savez_compressed".split()},
     **{f"numpy.{n}": _TEXT for n in "base_repr binary_repr format_float_positional format_float_scientific".split()},
     **{f"numpy.{n}": _SETTINGS for n in "geterr seterr get_printoptions set_printoptions printoptions".split()},

@@ -11,10 +11,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 from numpy import array, empty, full, zeros, zeros_like
 
 import funcad
-from funcad import grad, jit, jvp, vmap
+import funcad.numpy as fnp
+from funcad import custom_gradient, custom_jvp, custom_vjp, grad, hessian, hvp, jit, jvp, pure_callback, scan, vmap
 
 pytestmark = pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")  # since NumPy 2.5
 
@@ -123,6 +125,41 @@ def meshgrid(x):
     X[0] = x[0]
     Y[:, 1] = X[:, 0] * x[1] + np.sin(x[2])
     return (X * Y).sum()
+
+
+@program
+def own_zeros(x):
+    return store(fnp.zeros(5), x)
+
+
+@program
+def own_array(x):
+    a = fnp.array(V0)
+    a += x[0]
+    return store(a, x)
+
+
+@program
+def own_concatenate(x):
+    return store(fnp.concatenate([V0, V0]), x)
+
+
+@program
+def own_sin(x):
+    a = fnp.sin(V0)
+    fnp.copyto(a[:3], x)
+    fnp.putmask(a, V0 > 0.9, x[1])
+    return store(a, x)
+
+
+@program
+def given_to_numpy(x):
+    def written(row):
+        a = row.copy()
+        a[1] = x[0] * x[1]
+        return a * x[2]
+
+    return np.apply_along_axis(written, 1, A0).sum()
 
 
 @program
@@ -596,3 +633,70 @@ def test_a_seeded_shuffle_in_each_lane(positions: np.ndarray) -> None:
         return x * i
 
     assert vmap(f)(ROWS) == pytest.approx(np.array([f(x) for x in ROWS]))
+
+
+# -- rules
+
+
+def _square(x: Any) -> Any:
+    a = V0[:3].copy()
+    a += x
+    return (a * a).sum()
+
+
+def _slope(x: Any) -> Any:
+    a = V0[:3].copy()
+    a[1] = a[1] + x[1]
+    a[[0, 2]] += x[[0, 2]]
+    return 2 * a
+
+
+def _with_vjp() -> Any:
+    f = custom_vjp(_square)
+    f.defvjp(lambda x: (_square(x), x), lambda x, ct: (_slope(x) * ct,))
+    return f
+
+
+def _with_jvp() -> Any:
+    f = custom_jvp(_square)
+    f.defjvp(lambda primals, tangents: (_square(primals[0]), (_slope(primals[0]) * tangents[0]).sum()))
+    return f
+
+
+RULES = {
+    "vjp": _with_vjp,
+    "jvp": _with_jvp,
+    "gradient": lambda: custom_gradient(lambda x: (_square(x), lambda ct: _slope(x) * ct)),
+}
+WAYS: dict[str, Callable[[Any], Any]] = {
+    "grad": lambda f: grad(f)(X),
+    "hessian": lambda f: hessian(f)(X),
+    "hvp": lambda f: hvp(f, (X,), (V,)),
+    "vmap": lambda f: vmap(grad(f))(ROWS),
+    "inner vmap": lambda f: grad(lambda x: vmap(f)(ROWS * x).sum())(X),
+    "scan": lambda f: grad(lambda x: scan(lambda c, y: (c + f(x * y), None), 0.0, V)[0])(X),
+}
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("way", WAYS)
+def test_what_rules_make(rule: str, way: str) -> None:
+    """A rule runs when a derivative is made, which may be after the function has ended."""
+    plain = WAYS[way](lambda x: ((V0[:3] + x) ** 2).sum())
+    for _ in range(2):
+        for a, b in zip(funcad.tree.leaves(WAYS[way](RULES[rule]())), funcad.tree.leaves(plain), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_buffers_go_where_no_traced_value_does() -> None:
+    """A function of SciPy's in C, which has no rule, in a function that writes, and in what it calls back."""
+
+    def f(x: Any) -> Any:
+        a = store(V0.copy(), x)
+        known = scipy.special.ellip_harm(5.0, 3.0, 1, 1, V0 + 1)
+        back = pure_callback(lambda v: scipy.special.ellip_harm(5.0, 3.0, 1, 1, v + 1), V0, V0 * 2)
+        same = (V0 + 0).tobytes() == V0.tobytes()
+        return a + np.sum(known) + np.sum(back) + same
+
+    assert grad(f)(X) == pytest.approx(grad(lambda x: store(np.array(V0), x))(X))
+    assert jit(f)(X) == pytest.approx(f(X))
