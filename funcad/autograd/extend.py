@@ -18,21 +18,30 @@ from collections.abc import Callable, Iterable, Sequence
 from itertools import count
 from typing import Any
 
+import numpy as np
+
 from funcad import tree
 from funcad.api.border import dress_as, float0, name_of, zeros_for
+from funcad.configuration import OnDemand
+from funcad.control.rules import lending, user_code
+from funcad.custom.call_rows import NUMBERS, CallRow, is_plain, tape_of, write_row
 from funcad.custom.custom_jvp import custom_jvp
-from funcad.custom.custom_vjp import custom_vjp
+from funcad.custom.custom_vjp import custom_vjp, following_p
 from funcad.errors import MissingRuleError
+from funcad.host.where import state
 from funcad.ir.aval import aval_of, is_inexact
 from funcad.ir.tracer import Tracer
 from funcad.primitives.conversion import convert, stop_gradient
+from funcad.unjitted.linearizing import LinearizingTrace
+from funcad.unjitted.outside import Protector
 
 # isort: off
-from funcad.autograd.direct_rows import DirectRow, run_directly, tape_of
 from funcad.autograd.nodes import JVPNode as JVPNode, VJPNode as VJPNode
 from funcad.autograd.user_boxes import Box as Box, boxed, unboxed
 from funcad.autograd.vspaces import SparseObject as SparseObject, VSpace as VSpace, dense, vspace as vspace
 # isort: on
+
+pullbacks = OnDemand("funcad.api.vjp")
 
 __all__ = [
     "primitive",
@@ -156,13 +165,45 @@ class _TracedCall:
             vjps, jvps = f.vjps is not None, f.vjps is None and f.jvps is not None
         tape = tape_of(values) if vjps and needed else None
         if tape is not None:
-            again = lambda known: _TracedCall(f, self.args, self.kwargs, self.traced, known)._rule(True, jvps)
-            row = DirectRow(name_of(f.fun), again, self.backward, 1 + len(values))
-            out, done = run_directly(tape, row, self.plain, values)
-            if done:
+            out = self._row(
+                tape, values, lambda known: _TracedCall(f, self.args, self.kwargs, self.traced, known)._rule(True, jvps)
+            )
+            if out is not None:
                 return out
-            self.known = out
         return self._rule(vjps, jvps)(*values)
+
+    def _row(self, tape: Any, values: Sequence[Any], again: Callable[[Any], Any]) -> Any:
+        """The result of a call on values: a row of the tape, and None of what is no float, which is for the general way.
+
+        `again(ans)` is the call as a function with a custom rule, whose result is known.
+        """
+        primals, what = [x.primal for x in values], name_of(self.f.fun)
+        with user_code(state.axis_env), lending(what) as lent:
+            ans = self.plain(*lent(primals))
+        if not is_plain(ans):
+            self.known = ans
+            return None
+
+        def pull(*known: Any) -> Sequence[Any]:
+            ans, *xs, ct = known
+            if Tracer not in map(type, known):
+                with user_code(state.axis_env), lending(what) as lent:
+                    *given, a, g = lent([*xs, ans, ct])
+                    found = self.backward((a, given), g)
+                if all(map(_fits, found, xs)):
+                    return [c if c is None or type(c) is np.ndarray else np.float64(c) for c in found]
+            return pullbacks.vjp(again(ans), *xs)[1](ct)  # type: ignore[no-any-return]
+
+        def push(kept: Sequence[Any], ts: Sequence[Any]) -> Any:
+            ans, *xs = kept
+            owner = LinearizingTrace(what)
+            owner.protector, owner.recording = Protector(xs), next(t for t in ts if t is not None).owner
+            out = again(ans)(*[x if t is None else Tracer(owner, None, x, t) for x, t in zip(xs, ts)])
+            return out.tangent if type(out) is Tracer and out.owner is owner else None
+
+        kept = [(ans, None), *zip(primals, values)]
+        operation = following_p, tuple(values), {}, None, None
+        return write_row(tape, CallRow(pull, push, range(len(values))), operation, ans, values, primals, kept)
 
     def _rule(self, vjps: bool, jvps: bool) -> Any:
         """The call as a function of the traced arguments, with its rules."""
@@ -208,6 +249,13 @@ class _TracedCall:
             return ans, tree.map(zeros_for, ans)
         argnums, gs = tuple([i for i, _ in given]), tuple([t for _, t in given])
         return ans, _in_dtypes(rules.make(argnums, gs, ans, self.full(primals), self.kwargs), ans)
+
+
+def _fits(c: Any, x: Any) -> bool:
+    """Is this cotangent of x as it is, or none?"""
+    if type(c) is type(x) is np.ndarray:
+        return c.dtype == x.dtype and c.shape == x.shape
+    return c is None or type(c) in NUMBERS and type(x) in NUMBERS
 
 
 def _is_float0(tangent: Any) -> bool:

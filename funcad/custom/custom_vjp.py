@@ -20,6 +20,7 @@ import numpy as np
 from funcad import tree
 from funcad.configuration import OnDemand
 from funcad.control.rules import CustomCall, CustomRule, Target, is_following, recorder, refuse_outside, user_code
+from funcad.custom.call_rows import CallRow, is_plain, tape_of, write_row
 from funcad.custom.custom_linear import CustomLinear, custom_linear, transposed
 from funcad.errors import TreeMismatchError
 from funcad.host.locks import lending
@@ -30,15 +31,16 @@ from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer, snapshot
+from funcad.primitives.shape import zeros
 from funcad.unjitted.linearizing import also_users
 
 from funcad.api.border import (  # isort: skip
     OutTree, Remade, api, check_leaves, check_tangents, dress_as, flat_values, float0, name_of, runs, runs_rule, with_rules,
     zeros_for,
-)
+)  # fmt: skip
 from funcad.custom.custom_jvp import (  # isort: skip
     apply_jvp, batch_body, batched_jvp_rule, call_plainly, jvp_on_values, jvp_rule, refuse_symbolic_zeros, traced_body,
-)
+)  # fmt: skip
 
 batch_rules = OnDemand("funcad.transforms.batch")
 engines = OnDemand("funcad.backends.engines")
@@ -51,9 +53,7 @@ def _linear_of(call: CustomCall, info: _Forward, residuals: Sequence[Any], bwd: 
     n = len(residuals)
     residual_avals = [aval_of(r) for r in residuals]
     ct_avals = [Aval(a.shape, a.dtype) for a in info.out_avals if is_inexact(a)]
-    pull = CustomRule(
-        f"bwd of {call.name}", _bwd_flat(call, info, n, bwd), [*residual_avals, *ct_avals], [bwd], eager=eager
-    )
+    pull = CustomRule(f"bwd of {call.name}", _bwd_flat(call, info, n, bwd), [*residual_avals, *ct_avals], [bwd], eager=eager)
     n_leaves = len(call.avals)
     if jvp is None:
         push = CustomRule(
@@ -250,9 +250,7 @@ def _batched_rules(rules: _Vjp, size: int, batched: Sequence[bool], in_avals: Se
 
 
 def _call_rule(linear_mode: bool) -> Callable[..., tuple[list, list]]:
-    def rule(
-        primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, rules: _Vjp, n_consts: int
-    ) -> tuple[list, list]:
+    def rule(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, rules: _Vjp, n_consts: int) -> tuple[list, list]:
         leaves, ts = primals[n_consts:], tangents[n_consts:]
         in_avals, out_avals = jaxpr.in_avals[n_consts:], jaxpr.out_avals
         if rules.jvp is not None and not linear_mode:
@@ -308,17 +306,45 @@ custom_vjp_call_p = Primitive(
 # ---------------------------------------------------------------- the call on values
 
 
+def _ran(call: CustomCall, fwd: Any, primals: Sequence[Any]) -> tuple[_Forward, list[Any], list[Any]]:
+    info = _Forward()
+    with user_code(state.axis_env), lending(f"fwd of {call.name}") as lent:
+        outs, residuals = _run_fwd(call, fwd, lent(primals), info)
+    return info, outs, residuals
+
+
+def _row(tape: Any, call: CustomCall, fwd: Any, bwd: Any) -> tuple[Any, Any]:
+    """(the traced result of a call, or None, what fwd gave): one that is no float is for the general way."""
+    values = call.leaves
+    primals = [x.primal if type(x) is Tracer else x for x in values]
+    ran = info, outs, residuals = _ran(call, fwd, primals)
+    if len(outs) != 1 or not all(map(is_plain, (*outs, *residuals))):
+        return None, ran
+    pull = CustomRule(f"bwd of {call.name}", _bwd_flat(call, info, len(residuals), bwd), users=[bwd], eager=True)
+    places = [i for i, x in enumerate(values) if type(x) is Tracer]
+
+    def push(kept: Sequence[Any], ts: Sequence[Any]) -> Any:
+        tangents: list[Any] = [None] * len(primals)
+        for i, t in zip(places, ts):
+            tangents[i] = t
+        given = [zeros(a) if t is None else t for t, a in zip(tangents, call.avals)]
+        return custom_linear(_linear_of(call, info, kept, bwd, None, eager=True), *kept, *given)[0]
+
+    given = {id(p): x for p, x in zip(primals, values)}
+    kept = [(r, given.get(id(r if getattr(r, "base", None) is None else r.base))) for r in residuals]  # they were lent
+    operation = following_p, tuple(values), {}, None, None
+    return write_row(tape, CallRow(pull, push, places), operation, outs[0], values, primals, kept), ran
+
+
 def _follow(linear_mode: bool) -> Callable[..., tuple[list, list]]:
     def rule(
-        primals: Sequence[Any], tangents: Sequence[Any], *, call: CustomCall, rules: tuple, store: OutTree
+        primals: Sequence[Any], tangents: Sequence[Any], *, call: CustomCall, rules: tuple, store: OutTree, ran: Any
     ) -> tuple[list, list]:
         fwd, bwd, jvp = rules
         if fwd is None or (jvp is not None and not linear_mode):
             outs, touts, store.tree = jvp_on_values(call, jvp, primals, tangents)
             return outs, touts
-        info = _Forward()
-        with user_code(state.axis_env), lending(f"fwd of {call.name}") as lent:
-            outs, residuals = _run_fwd(call, fwd, lent(list(map(snapshot, primals))), info)
+        info, outs, residuals = ran or _ran(call, fwd, list(map(snapshot, primals)))
         refuse_outside(f"fwd of {call.name}", [fwd], primals, [*outs, *residuals])
         store.tree = info.out_tree
         also_users(tangents, residuals)
@@ -332,9 +358,7 @@ def _never(*args: Any, **params: Any) -> Any:
     raise AssertionError("a following call is never recorded in a program")
 
 
-_following_p = Primitive(
-    "custom_vjp", _never, _never, primal_and_jvp=_follow(False), linearize=_follow(True), multiple=True
-)
+following_p = Primitive("custom_vjp", _never, _never, primal_and_jvp=_follow(False), linearize=_follow(True), multiple=True)
 
 
 class custom_vjp(Remade):
@@ -442,8 +466,14 @@ def _call(target: Target, rules: tuple, args: tuple, kwargs: dict) -> Any:
     if trace is None:  # only arrays that may be written had a trace: behind them are values
         return call_plainly(target, tuple(call.merged(leaves)), {})
     if is_following(trace):
-        store = OutTree()
-        outs = trace.record(_following_p, leaves, {"call": call, "rules": rules, "store": store})
+        store, ran = OutTree(), None
+        tape = tape_of(leaves) if rules[2] is None else None
+        if tape is not None:
+            out, ran = _row(tape, call, *rules[:2])
+            if out is not None:
+                call.detach()
+                return ran[0].out_tree.unflatten([out])
+        outs = trace.record(following_p, leaves, {"call": call, "rules": rules, "store": store, "ran": ran})
         call.detach()
         return store.tree.unflatten(outs)
     jaxpr, consts, out_tree = traced_body(call)

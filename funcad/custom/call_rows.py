@@ -1,0 +1,106 @@
+"""A call of a function with a reverse rule, on values, as one row of the tape: its rule is asked when cotangents come.
+
+Idea: the general way of such a call leaves a linear equation, which may be recorded, batched and transposed (custom_linear.py).
+Un-jitted reverse mode of one array after another needs none of that: the function runs, a row keeps what its rule needs, safe
+from the user, and going back calls the rule on that. Whatever else is asked of the row (outer traces, linear programs, a
+cotangent that does not fit) goes the general way, in which the function is not called again.
+
+Invariant: what the rule sees, and what it may return, is the same either way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from funcad.host.where import open_traces, state, user_source
+from funcad.ir.tracer import Tracer
+from funcad.unjitted.kinds import RowCotangents
+from funcad.unjitted.linearizing import LinearizingTrace
+
+_FLOATS = frozenset([np.dtype(np.float64), np.dtype(np.float32)])
+NUMBERS = frozenset([float, np.float64])
+
+
+def is_plain(x: Any) -> bool:
+    """A float, or an array of floats?"""
+    return type(x) in NUMBERS or type(x) is np.ndarray and x.dtype in _FLOATS
+
+
+def tape_of(values: Sequence[Any]) -> Any:
+    """The tape that these values are written on, floats all of them, traced or not; None if a call goes the general way."""
+    owner: Any = None
+    for x in values:
+        if type(x) is Tracer:
+            if owner is None:
+                owner = x.owner
+            if x.owner is not owner or type(x.tangent) is not int or x.box is not None or not is_plain(x.primal):
+                return None
+        elif not is_plain(x):
+            return None
+    if type(owner) is not LinearizingTrace or owner.tape is None or owner.closed or open_traces or state.checked:
+        return None
+    return None if owner.settle is not None or owner.tape.notes is not None else owner.tape
+
+
+class CallRow:
+    """The pull of one call.
+
+    `pull(*kept, ct)` gives the cotangents of its operands, None for zeros, of which those at `places` are traced;
+    `push(kept, tangents)` the tangent of its result, by the general way.
+    """
+
+    __slots__ = ("pull", "push", "places", "n_kept")
+    there, sources = (0,), ()
+    many = free = stacks = plain = False
+    alone = begins = True
+    part = None
+
+    def __init__(
+        self,
+        pull: Callable[..., Sequence[Any]],
+        push: Callable[..., Any],
+        places: Sequence[int],
+    ):
+        self.pull, self.push, self.places = pull, push, places
+        self.n_kept = 0  # known when it is written
+
+    def run(self, cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
+        found = self.pull(*kept, ct)
+        for n, i in zip(numbers, self.places):
+            if found[i] is not None:
+                cts.add(n, found[i])
+
+    def traced(
+        self,
+        cts: RowCotangents,
+        given: Sequence[Any],
+        numbers: Sequence[int],
+        kept: Sequence[Any],
+    ) -> None:
+        self.run(cts, given[0], numbers, kept)
+
+    def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        return [self.push(kept, ts)]
+
+
+def write_row(
+    tape: Any,
+    pull: CallRow,
+    operation: tuple,
+    ans: Any,
+    values: Sequence[Any],
+    primals: Sequence[Any],
+    kept: Sequence[tuple],
+) -> Tracer:
+    """The traced result of a call of these values, which are `primals`. `kept`: what the row keeps, and the traced value, if
+    it is that of one."""
+    own = True
+    if type(ans) is np.ndarray:
+        own = ans.base is None and not any([ans is p for p in primals])
+    pull.n_kept = len(kept)
+    safe = tuple([tape.safe(x, given) if type(x) is np.ndarray else x for x, given in kept])
+    numbers = tuple([x.tangent for x in values if type(x) is Tracer])
+    return tape.row(pull, numbers, safe, operation, ans, own, user_source())  # type: ignore[no-any-return]
