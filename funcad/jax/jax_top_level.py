@@ -34,6 +34,7 @@ __all__ = [
     "device_count",
     "device_put",
     "enable_checks",
+    "ensure_compile_time_eval",
     "enable_x64",
     "local_device_count",
     "local_devices",
@@ -149,6 +150,7 @@ def _context(flag: str) -> Callable[..., Any]:
 
 enable_x64, enable_checks, checking_leaks = map(_context, ("jax_enable_x64", "jax_enable_checks", "jax_check_tracer_leaks"))
 numpy_rank_promotion, numpy_dtype_promotion = map(_context, ("jax_numpy_rank_promotion", "jax_numpy_dtype_promotion"))
+ensure_compile_time_eval = contextlib.nullcontext  # what has values is computed while a function is traced
 default_matmul_precision, transfer_guard = map(_context, ("jax_default_matmul_precision", "jax_transfer_guard"))
 
 

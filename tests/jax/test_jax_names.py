@@ -12,13 +12,14 @@ import pytest
 
 import funcad
 import funcad.jax as jax
-from funcad.jax import dtypes, sharding
+from funcad.jax import dtypes, experimental, sharding
 from funcad.jax import numpy as jnp
 from tests.forked import in_a_process
 
 
 def test_install_finds_every_part_under_jaxs_names() -> None:
-    assert in_a_process("""
+    assert (
+        in_a_process("""
 import funcad.jax
 funcad.jax.install()
 funcad.jax.install()
@@ -41,7 +42,9 @@ for missing in ("jax.nothing", "jax.numpy.nothing", "jax.scipy.special.nothing")
     else:
         raise SystemExit("found")
 print(grad(lambda x: jnp.sum(logsumexp(x)))(jnp.zeros(2)), jnp.zeros(2).at[0].set(1.0))
-""") == "[0.5 0.5] [1. 0.]"
+""")
+        == "[0.5 0.5] [1. 0.]"
+    )
 
 
 def test_install_comes_first() -> None:
@@ -399,6 +402,12 @@ def test_shapes_are_enough_for_what_is_like_them() -> None:
 def test_the_rest_of_the_top_level() -> None:
     assert jax.named_call(lambda x: x + 1, name="next")(1) == 2
     np.testing.assert_allclose(jax.pmap(lambda x: x - jax.lax.pmean(x, "i"), axis_name="i")(np.array([1.0, 3.0])), [-1, 1])
+    with jax.ensure_compile_time_eval():
+        assert jax.jit(lambda x: x + 1)(1) == 2
+    y = jax.grad(
+        lambda k: experimental.ode.odeint(lambda y, t, k: {"a": -k * y["a"]}, {"a": 1.0}, np.array([0.0, 1.0]), k)["a"][-1]
+    )(2.0)
+    assert y == pytest.approx(-np.exp(-2.0), rel=1e-6)
     with jax.log_compiles():
         assert funcad.config.explain_cache_misses
     assert not funcad.config.explain_cache_misses
