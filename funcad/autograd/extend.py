@@ -203,7 +203,7 @@ class _TracedCall:
 
         kept = [(ans, None), *zip(primals, values)]
         operation = following_p, tuple(values), {}, None, None
-        return write_row(tape, CallRow(pull, push, range(len(values))), operation, ans, values, primals, kept)
+        return write_row(tape, CallRow(pull, push, range(len(values))), operation, ans, values, kept)
 
     def _rule(self, vjps: bool, jvps: bool) -> Any:
         """The call as a function of the traced arguments, with its rules."""

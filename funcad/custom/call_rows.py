@@ -10,15 +10,18 @@ Invariant: what the rule sees, and what it may return, is the same either way.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
 from funcad.host.where import open_traces, state, user_source
-from funcad.ir.tracer import Tracer
+from funcad.ir.tracer import Tracer, concrete_value
+from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.kinds import RowCotangents
 from funcad.unjitted.linearizing import LinearizingTrace
+from funcad.unjitted.outside import Protector
 
 _FLOATS = frozenset([np.dtype(np.float64), np.dtype(np.float32)])
 NUMBERS = frozenset([float, np.float64])
@@ -92,15 +95,56 @@ def write_row(
     operation: tuple,
     ans: Any,
     values: Sequence[Any],
-    primals: Sequence[Any],
     kept: Sequence[tuple],
 ) -> Tracer:
-    """The traced result of a call of these values, which are `primals`. `kept`: what the row keeps, and the traced value, if
-    it is that of one."""
-    own = True
-    if type(ans) is np.ndarray:
-        own = ans.base is None and not any([ans is p for p in primals])
+    """The traced result of a call of these values. `kept`: what the row keeps, and the traced value, if it is that of one."""
     pull.n_kept = len(kept)
     safe = tuple([tape.safe(x, given) if type(x) is np.ndarray else x for x, given in kept])
     numbers = tuple([x.tangent for x in values if type(x) is Tracer])
-    return tape.row(pull, numbers, safe, operation, ans, own, user_source())  # type: ignore[no-any-return]
+    if type(ans) is np.ndarray:
+        tape.add_users(ans)  # who made it, and may write it at the next call
+    return tape.row(pull, numbers, safe, operation, ans, False, user_source())  # type: ignore[no-any-return]
+
+
+# -- what rules have made, which their authors may write
+
+
+def _protected(tangents: Sequence[Any]) -> Any:
+    """The trace of these tangents, if it protects what it keeps."""
+    for t in tangents:
+        if type(t) is Tracer and type(t.owner) is TangentTrace and isinstance(t.owner.protect, Protector):
+            return t.owner
+    return None
+
+
+def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
+    """Within a rule on these tangents: the user may write into the values too, which came from the user's code, not from ours.
+
+    What a derivative keeps of them is protected as its operands are.
+    """
+    trace = _protected(tangents)
+    for x in values if trace is not None else ():
+        if type(x) is np.ndarray:
+            trace.protect.add_users(x)
+
+
+@contextmanager
+def all_users(tangents: Sequence[Any]) -> Iterator[None]:
+    """So is every array that is kept while the user's own code computes with these tangents."""
+    trace = _protected(tangents)
+    if trace is None:
+        yield
+        return
+    protector = trace.protect
+
+    def protect(x: Any) -> Any:
+        array = concrete_value(x)
+        if type(array) is np.ndarray:
+            protector.add_users(array)
+        return protector(x)
+
+    trace.protect = protect
+    try:
+        yield
+    finally:
+        trace.protect = protector

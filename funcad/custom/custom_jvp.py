@@ -30,6 +30,7 @@ from funcad.api.border import (
     zeros_for,
 )
 from funcad.configuration import OnDemand
+from funcad.custom.call_rows import all_users, also_users
 from funcad.host.locks import lending
 from funcad.host.where import state
 from funcad.ir.aval import is_inexact
@@ -139,7 +140,9 @@ def jvp_on_values(call: CustomCall, user_rule: Any, primals: Sequence[Any], tang
 def _follow(
     primals: Sequence[Any], tangents: Sequence[Any], *, call: CustomCall, rule: Any, store: OutTree
 ) -> tuple[list, list]:
-    outs, touts, store.tree = jvp_on_values(call, rule, primals, tangents)
+    with all_users(tangents):
+        outs, touts, store.tree = jvp_on_values(call, rule, primals, tangents)
+    also_users(tangents, outs)
     return outs, touts
 
 

@@ -20,7 +20,7 @@ import numpy as np
 from funcad import tree
 from funcad.configuration import OnDemand
 from funcad.control.rules import CustomCall, CustomRule, Target, is_following, recorder, refuse_outside, user_code
-from funcad.custom.call_rows import CallRow, is_plain, tape_of, write_row
+from funcad.custom.call_rows import CallRow, also_users, is_plain, tape_of, write_row
 from funcad.custom.custom_linear import CustomLinear, custom_linear, transposed
 from funcad.errors import TreeMismatchError
 from funcad.host.locks import lending
@@ -32,7 +32,6 @@ from funcad.ir.primitive import Primitive
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.primitives.shape import zeros
-from funcad.unjitted.linearizing import also_users
 
 from funcad.api.border import (  # isort: skip
     OutTree, Remade, api, check_leaves, check_tangents, dress_as, flat_values, float0, name_of, runs, runs_rule, with_rules,
@@ -333,7 +332,7 @@ def _row(tape: Any, call: CustomCall, fwd: Any, bwd: Any) -> tuple[Any, Any]:
     given = {id(p): x for p, x in zip(primals, values)}
     kept = [(r, given.get(id(r if getattr(r, "base", None) is None else r.base))) for r in residuals]  # they were lent
     operation = following_p, tuple(values), {}, None, None
-    return write_row(tape, CallRow(pull, push, places), operation, outs[0], values, primals, kept), ran
+    return write_row(tape, CallRow(pull, push, places), operation, outs[0], values, kept), ran
 
 
 def _follow(linear_mode: bool) -> Callable[..., tuple[list, list]]:
@@ -347,7 +346,7 @@ def _follow(linear_mode: bool) -> Callable[..., tuple[list, list]]:
         info, outs, residuals = ran or _ran(call, fwd, list(map(snapshot, primals)))
         refuse_outside(f"fwd of {call.name}", [fwd], primals, [*outs, *residuals])
         store.tree = info.out_tree
-        also_users(tangents, residuals)
+        also_users(tangents, [*outs, *residuals])
         linear = _linear_of(call, info, residuals, bwd, jvp, eager=True)
         return outs, _linear_tangents(linear, residuals, primals, tangents, call.inexact, linear_mode, info.out_avals)
 

@@ -37,18 +37,6 @@ partial_eval = OnDemand("funcad.transforms.partial")
 _FLOATS, _ndarray = (float, np.float64), np.ndarray
 
 
-def also_users(tangents: Sequence[Any], values: Sequence[Any]) -> None:
-    """Within a rule on these tangents: the user may write into the values too, which came from the user's code, not from ours.
-
-    Until the operation ends, what a derivative keeps of them is protected as its operands are.
-    """
-    for t in tangents:
-        protector = t.owner.protect if type(t) is Tracer and type(t.owner) is partial_eval.TangentTrace else None
-        if isinstance(protector, Protector):
-            protector.args = [*protector.args, *values]
-            return
-
-
 class LinearizingTrace(FollowingTrace):
     """Reverse mode: writes rows, or runs rules whose tangents it records."""
 

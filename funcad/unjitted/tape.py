@@ -274,6 +274,7 @@ class Tape(Protector):
                 results.append(plain_result(out, primals))
                 continue
             own = type(out) is not _ndarray or out.base is None and not any([out is p for p in primals])
+            own = own and (self.roots is None or id(out) not in self.roots)
             # going back, the last one comes first, when the cotangents of all are complete
             if i == pull.there[-1]:
                 traced = self.row(pull, numbers, rest, operation, out, own, source, primals, known)

@@ -7,6 +7,7 @@ import pytest
 
 import funcad as fc
 from funcad import lax, tree
+from funcad.autograd.extend import defvjp, primitive
 from funcad.errors import CustomRuleClosureError, MissingRuleError, TangentMismatchError, TreeMismatchError
 
 XS = np.array([0.3, -0.7, 1.1])
@@ -480,3 +481,42 @@ def test_a_buffer_without_derivative_is_an_argument_like_others(kind, make, shap
     y = np.zeros(shape)
     y[0] = 2.0
     np.testing.assert_allclose(make(g)(np.ones(shape)), np.diag(np.sin(y)), rtol=1e-12)
+
+
+def _doubling(kind, buffer, other):
+    def twice(x):
+        return np.multiply(x, 2, out=buffer)
+
+    def by_jvp(primals, tangents):
+        np.cos(primals[0], out=other)
+        return twice(primals[0]), 2 * tangents[0] * other / np.cos(primals[0])
+
+    if kind == "jvp":
+        f = fc.custom_jvp(twice)
+        f.defjvp(by_jvp)
+    elif kind == "gradient":
+        return fc.custom_gradient(lambda x: (twice(x), lambda ct: 2 * ct))
+    elif kind == "primitive":
+        f = primitive(twice)
+        defvjp(f, lambda ans, x: lambda g: 2 * g)
+    elif kind == "two results":
+        f = fc.custom_vjp(lambda x: (x * 2, x))
+        f.defvjp(lambda x: ((twice(x), np.cos(x, out=other)), None), lambda _, ct: (2 * ct[0],))
+        return lambda x: f(x)[0]
+    else:
+        f = fc.custom_vjp(twice)
+        f.defvjp(lambda x: (twice(x), None), lambda _, ct: (2 * ct,))
+    return f
+
+
+@pytest.mark.parametrize("n", [3, 20_000])
+@pytest.mark.parametrize("kind", ["vjp", "jvp", "gradient", "primitive", "two results"])
+def test_a_rule_may_use_its_arrays_again(kind, n):
+    """What a derivative keeps of small ones is copied; large ones are locked, which says so."""
+    f, x = _doubling(kind, np.zeros(n), np.zeros(n)), np.linspace(0.1, 1, n)
+    slope = fc.grad(lambda x: np.sum(f(x) ** 2) + np.sum(np.sin(f(x * 3))))
+    if n == 3:
+        np.testing.assert_allclose(slope(x), 8 * x + 6 * np.cos(6 * x))
+    else:
+        with pytest.raises(ValueError, match="read-only"):
+            slope(x)

@@ -18,14 +18,7 @@ from funcad.configuration import mirrors
 from funcad.host.real_types import is_a
 from funcad.ir.aval import shape_of
 from funcad.ir.tracer import Tracer
-from funcad.scipy.sparse.sparse_arrays import (
-    Places,
-    SparseArray,
-    by_diagonals,
-    holds_traced,
-    is_sparse,
-    moved,
-)
+from funcad.scipy.sparse.sparse_arrays import Places, SparseArray, by_diagonals, holds_traced, is_sparse, moved
 
 
 def _theirs(name: str) -> Any:
