@@ -13,7 +13,7 @@ from pathlib import Path
 from tests.house_budgets import is_generated
 
 LONGEST, SHORTEST = 900, 60  # lines of a file
-OWN_IMPORTS = 1510  # lines that import from the folder in which they stand, at most
+OWN_IMPORTS = 1520  # lines that import from the folder in which they stand, at most
 
 # A file below the least length is a public module, named after another library's, or a program that is run by its name.
 SHORT = {"__main__.py", "distributed/processes_tour.py"}

@@ -9,7 +9,7 @@ and names exchanged for all threads would show in those that trace nothing. So a
 which asks at each access whether the thread that asks is tracing, and gives everybody else NumPy's own object: `np.array is
 array`, `pickle`, `functools.partial` and numba work there as without funcad. It is hung when a trace opens, and taken down
 after some accesses while no thread traces. Functions in Python keep their identity for good: their code looks at the
-arguments first, from when they are imported or a first trace opens. Code that runs while a module is imported, numba's
+arguments first, from when they or funcad are imported. Code that runs while a module is imported, numba's
 compiler and funcad itself get the originals at all times.
 
 NumPy's own functions find traced arrays, but not those in lists: `np.sum([x, y])` fails once; then its door is hung, and the

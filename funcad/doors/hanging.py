@@ -1,7 +1,8 @@
-"""When doors are hung: when a module of the table has been imported; at the first trace, if it was there before funcad.
+"""When doors are hung: when a module of the table has been imported; with funcad, if it was there before.
 
-A finder before all others sees which modules are about to be imported, also inside a traced function, and has their doors hung
-as soon as they are complete: a module's functions are at hand then, and the first gradient need not go through all of SciPy.
+Those of names in modules wait for the first trace, but are made here, too, as every first gradient needs NumPy's. A finder
+before all others sees which modules are about to be imported, also inside a traced function, and has their doors hung as soon
+as they are complete: a module's functions are at hand then, and the first gradient need not go through all of SciPy.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from funcad.configuration import config
 from funcad.doors.answers import Maker, of_lists, own_code, own_method
 from funcad.doors.codes import hang_code, hang_method, is_door, methods_of, public_functions, python_function, restore_codes
 from funcad.doors.door_table import BY_OWN_CODE, CLASSES_BY_OWN_CODE, IN_CODE, IN_MODULES, LEARNED
-from funcad.doors.modules import hang_modules, hang_more, lock, take_down
+from funcad.doors.modules import hang_modules, hang_more, lock, make_entrances, take_down
 from funcad.host.progress import collector
 from funcad.host.where import after_interrupts, state, tracing
 from funcad.numpy.dispatch import find, whole_table
@@ -36,6 +37,7 @@ after_interrupts.append(_recover)
 _CODE = (*IN_CODE, *[name for name in BY_OWN_CODE if name not in IN_CODE])  # modules whose functions in Python have doors
 _IMMUTABLE = 1 << 8  # a type's flag: its names cannot be set
 _done: set[str] = set()  # modules whose functions have their doors
+_waiting: set[str] = set()  # modules that were being imported when funcad was
 
 
 def _hang_codes(name: str, module: ModuleType) -> None:
@@ -88,16 +90,20 @@ class _Arrivals:
 
 
 _arrivals = _Arrivals()
-sys.meta_path.insert(0, _arrivals)
 
 
 def _hang_first() -> None:
-    """The first time, or the first since the setting was changed: what has been imported gets its doors, the rest will."""
+    """With funcad, or the first time since the setting was changed: what has been imported gets its doors, the rest will."""
     if _arrivals not in sys.meta_path:
         sys.meta_path.insert(0, _arrivals)
+    _waiting.clear()
     for name in _CODE:
         module = sys.modules.get(name)
-        if name not in _done and module is not None and not getattr(module.__spec__, "_initializing", False):
+        if name in _done or module is None:
+            continue
+        if getattr(module.__spec__, "_initializing", False):
+            _waiting.add(name)
+        else:
             _hang_codes(name, module)
 
 
@@ -127,7 +133,7 @@ def hang() -> None:
     """Hang what is missing. Where doors are switched off, everything is as it was."""
     with lock:
         if config.doors:
-            if "numpy" not in _done:
+            if _waiting or "numpy" not in _done:
                 _hang_first()
             hang_modules(IN_MODULES)
             tracing.ready = True
@@ -144,3 +150,11 @@ def switched() -> None:
         tracing.ready = False
         if tracing.threads or not config.doors:
             hang()
+
+
+with lock:
+    if config.doors:
+        _hang_first()
+        make_entrances(IN_MODULES)
+    else:
+        sys.meta_path.insert(0, _arrivals)

@@ -259,8 +259,11 @@ def _reduce(f: Any) -> Any:
     return _by_name(f) if id(f) in _originals else f.__reduce__()
 
 
-def hang_modules(doors: dict[str, dict[str, Maker]], arrived: bool = False) -> None:
-    """`doors`: module -> name -> who answers. What is there is hung; call it under the lock. `arrived`: it has just run."""
+def make_entrances(doors: dict[str, dict[str, Maker]], arrived: bool = False) -> None:
+    """`doors`: module -> name -> who answers. Those of the modules that are there, ready to be hung; call it under the lock.
+
+    `arrived`: the module has just run.
+    """
     known = {module.__name__ for module, _, _ in _hung}
     for name, answers in doors.items():
         module = sys.modules.get(name)
@@ -272,6 +275,11 @@ def hang_modules(doors: dict[str, dict[str, Maker]], arrived: bool = False) -> N
             own = type(module)
             more = {"__module__": own.__module__, "__reduce__": lambda self: (importlib.import_module, (self.__name__,))}
             _hung.append((module, _Kind(own.__name__, (own,), {**more, **entrances}), own))
+
+
+def hang_modules(doors: dict[str, dict[str, Maker]], arrived: bool = False) -> None:
+    """What is there is hung; as above."""
+    make_entrances(doors, arrived)
     for module, with_doors, _ in _hung:
         module.__class__ = with_doors
     for kind in _KINDS:

@@ -79,7 +79,7 @@ class _Tracing:
 
     __slots__ = (
         *("threads", "ready", "prepare", "learned", "lend", "lending", "door_of", "origin", "shown_code"),
-        *("own_code", "own_answer", "by_own_code"),
+        *("own_code", "own_answer", "by_own_code", "added"),
     )
 
     def __init__(self) -> None:
@@ -94,6 +94,7 @@ class _Tracing:
         self.own_answer: Callable[[Any], Any] = lambda f: None  # who answers for a function without a rule: its own code
         self.lending: Callable[..., Any] = lambda f, how=None: f  # f, to which is lent whatever it makes (reads/lending.py)
         self.lend: Callable[[Any], Any] = lambda x: x  # makes an array one that can be written with traced values
+        self.added: Callable[[Any], Any] = lambda x: x  # stands for a traced array in `x[index] += value` (numpy/added.py)
 
     @contextmanager
     def here(self) -> Iterator[None]:

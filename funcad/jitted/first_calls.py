@@ -39,7 +39,6 @@ from funcad.memo import weak_table
 from funcad.primitives.axis_env import over_processes, processes_here
 from funcad.reads.code_reads import content
 from funcad.tree.containers import DICT, LIST, NONE, TUPLE
-from funcad.tree.treedef import LEAF
 
 OBSERVES = True
 LARGE = 1 << 20  # bytes of the arrays among the arguments
@@ -73,12 +72,13 @@ def may_run_itself(core: Any, key: Any, leaves: list) -> bool:
     code = getattr(f, "__code__", None)
     if code is not None and (is_internal(code.co_filename) or written_for_others(f) or _traces(f, set())):
         return False
-    return all([issubclass(kind, np.generic) for kind in set(map(type, leaves)) - _PLAIN]) and _is_plain(key.in_tree)
+    others = set(map(type, leaves)) - _PLAIN
+    return (not others or all([issubclass(kind, np.generic) for kind in others])) and _is_plain(key.in_tree)
 
 
 def _is_plain(structure: Any) -> bool:
     """Are all containers Python's own?"""
-    return structure._kind in _KINDS and all([child is LEAF or _is_plain(child) for child in structure._children])
+    return structure.stays or structure._kind in _KINDS and all([_is_plain(child) for child in structure._children])
 
 
 def _traces(f: Any, met: set[Any]) -> bool:
@@ -90,8 +90,10 @@ def _traces(f: Any, met: set[Any]) -> bool:
     names, asks = _names_in(f.__code__)
     if asks or not names.isdisjoint(("constant", "warn")):
         return True
-    used = (*map(content, f.__closure__ or ()), *map(f.__globals__.get, names))
-    return any([_traces(x, met) for x in used if type(x) is FunctionType or type(x) is MethodType])
+    for x in (*map(content, f.__closure__ or ()), *map(f.__globals__.get, names)):
+        if (type(x) is FunctionType or type(x) is MethodType) and _traces(x, met):
+            return True
+    return False
 
 
 _names = weak_table("jitted.names", "code: the names in it, and whether it says what makes the first call trace")
@@ -127,7 +129,7 @@ def _unsaid() -> Callable[[str, int], None]:
 
 def with_own_containers(core: Any, args: tuple, kwargs: dict, in_tree: Any, leaves: list) -> tuple[tuple, dict]:
     """The arguments as a trace has them: the caller's containers stay as they are."""
-    if not any([type(x) in _CONTAINERS for x in (*args, *kwargs.values())]):
+    if _CONTAINERS.isdisjoint(map(type, (*args, *kwargs.values()))):
         return args, kwargs
     if core.static_nums or core.static_names:
         return Attempts(core, args, kwargs, in_tree, set()).arguments(leaves)
@@ -151,7 +153,7 @@ def observed(core: Any, args: tuple, kwargs: dict, in_tree: Any, leaves: list, k
         raise
     account = core.cache.account
     account.observed(noted.rows - rows)
-    owned = own_memory([x.copy("K") if type(x) is np.ndarray else x for x in outs])  # f may keep what it gives
+    owned = own_memory(outs, outs)  # f may keep what it gives
     written = [id(x) in before and x.tobytes() != before[id(x)].tobytes() for x in outs]
     plain = not any(written) and _PLAIN.issuperset(map(type, (*args, *kwargs.values())))
     if plain and not account.affords_recording():

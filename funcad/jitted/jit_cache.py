@@ -306,11 +306,11 @@ class Cache:
 
     def shares_texts(self) -> bool:
         """Have programs of several sizes one text, which those of others take over (backends/sizes.py)?"""
-        return any([family.templates for family in self.sizes.values()])
+        return bool(self.sizes) and any([family.templates for family in self.sizes.values()])
 
     def observe(self, key: Signature, calls: float) -> bool:
         """Is this one of the first calls of a signature, which are so many? It counts as observed, no longer as a miss."""
-        key = key._replace(orders=None)
+        key = key if key.orders is None else key._replace(orders=None)
         with self.lock:
             before = self.observed.get(key, 0)
             if before >= calls or key.answers:

@@ -29,6 +29,8 @@ def names(value: Any) -> tuple[str, ...]:
 
 def resolve(nums: tuple, named: tuple, positional: tuple) -> tuple[tuple, tuple]:
     """Numbers and names of the same arguments, each completed from the other."""
+    if not nums and not named:
+        return (), ()
     all_nums = (*nums, *[positional.index(n) for n in named if n in positional and positional.index(n) not in nums])
     all_names = (
         *named,

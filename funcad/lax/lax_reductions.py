@@ -21,13 +21,12 @@ from funcad.ir.aval import dtype_of, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.lax import lax_elementwise
 from funcad.primitives import arithmetic, comparison, contraction, conversion, convolution, reduction, sorting
-from funcad.primitives.contraction import permute
 from funcad.primitives.convolution import ConvDimensionNumbers as ConvDimensionNumbers
 from funcad.primitives.convolution import conv_dimension_numbers as conv_dimension_numbers
 from funcad.primitives.convolution import conv_general_dilated as conv_general_dilated
 from funcad.primitives.convolution import padding_pairs
 from funcad.primitives.fused import optimization_barrier as _barrier
-from funcad.primitives.shape import broadcast_in_dim, reshape, rev, slice_p, transpose
+from funcad.primitives.shape import broadcast_in_dim, permute, reshape, rev, slice_p, transpose
 from funcad.tree import flatten, unflatten
 
 from funcad.lax.shapes import (  # isort: skip

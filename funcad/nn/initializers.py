@@ -22,7 +22,7 @@ from funcad.configuration import also_says, public_names
 from funcad.host.devices import namespace_of
 from funcad.host.real_types import dtype_kind, is_a, native_dtype
 from funcad.ir.tracer import Tracer, concrete_value
-from funcad.numpy.promote import axis_of, move, shape_argument
+from funcad.numpy.promote import axis_of, shape_argument
 from funcad.primitives.basic_indexing import basic_place_p
 from funcad.primitives.conversion import convert, make_complex
 
@@ -286,7 +286,7 @@ def orthogonal(scale: Any = 1.0, column_axis: int = -1, dtype: Any = None) -> In
         columns = shape[axis]
         q = random.orthogonal(key, math.prod(shape) // columns, (), found, columns)
         q = np.reshape(q, (*shape[:axis], *shape[axis + 1 :], columns))
-        return found.type(scale) * move(q, len(shape) - 1, axis)
+        return found.type(scale) * np.moveaxis(q, -1, axis)
 
     return init
 

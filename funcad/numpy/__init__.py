@@ -34,11 +34,13 @@ if _TYPE_CHECKING:
         meshgrid, ones, ones_like, tri, zeros, zeros_like,
     )  # fmt: skip
     from funcad.numpy.elementwise import (
-        allclose, angle, array_equal, array_equiv, can_cast, choose, clip, common_type, divmod_ as divmod, fix,
-        frexp, imag, isclose, iscomplex, iscomplexobj, isneginf, isposinf, isreal, isrealobj, isscalar, ldexp,
-        modf, nan_to_num, ndim, piecewise, real, real_if_close, result_type, round_ as round, select, shape,
-        sinc, size,
+        angle, clip, divmod_ as divmod, fix, frexp, imag, ldexp, modf, nan_to_num, real, real_if_close, round_ as round, sinc,
     )  # fmt: skip
+    from funcad.numpy.questions import (
+        allclose, array_equal, array_equiv, can_cast, common_type, isclose, iscomplex, iscomplexobj, isneginf, isposinf,
+        isreal, isrealobj, isscalar, ndim, result_type, shape, size,
+    )  # fmt: skip
+    from funcad.numpy.searching import choose, piecewise, select
     from funcad.numpy.ufuncs import (
         absolute, add, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, bitwise_and, bitwise_or,
         bitwise_xor, cbrt, ceil, conjugate, copysign, cos, cosh, deg2rad, degrees, divide, equal, exp, exp2,

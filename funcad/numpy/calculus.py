@@ -13,10 +13,10 @@ from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import indexing
 from funcad.numpy.dispatch import implements
 from funcad.primitives.conversion import conj, convert, stop_gradient
-from funcad.primitives.shape import pad_p, reshape, rev, static_slice
+from funcad.primitives.shape import move_axis, pad_p, reshape, rev, static_slice
 
 from funcad.numpy.promote import (  # isort: skip
-    apart, array_of, as_array, axis_of, beside, move, numbers, promote_dtype, ravelled, result_dtype, strong,
+    apart, array_of, as_array, axis_of, beside, numbers, promote_dtype, ravelled, result_dtype, strong,
 )
 
 _NO = np._NoValue
@@ -85,7 +85,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
 
 
 def _gradient(x: Any, axis: int, spacing: Any, edge_order: int) -> Any:
-    y = move(x, axis, len(shape_of(x)) - 1)
+    y = move_axis(x, axis, len(shape_of(x)) - 1)
     n = shape_of(y)[-1]
     if n < edge_order + 1:
         raise ValueError(
@@ -110,7 +110,7 @@ def _gradient(x: Any, axis: int, spacing: Any, edge_order: int) -> Any:
         low = _edge(ends[0], y[..., 0:1], y[..., 1:2], y[..., 2:3])
         high = -_edge(ends[1], y[..., -1:], y[..., -2:-1], y[..., -3:-2])
     result = np.concatenate([low, inner, high], axis=-1)
-    return move(result, len(shape_of(x)) - 1, axis)
+    return move_axis(result, len(shape_of(x)) - 1, axis)
 
 
 def _edge(steps: Any, y0: Any, y1: Any, y2: Any) -> Any:

@@ -656,12 +656,7 @@ LATER_NAMES = {  # name -> the module of funcad.numpy that is loaded when it is 
             empty_like eye fromfunction frompyfunc full full_like geomspace identity indices ix_
             linspace logspace meshgrid ones ones_like tri zeros zeros_like
         """,
-        "elementwise": """
-            allclose angle around array_equal array_equiv can_cast choose clip common_type divmod fix
-            frexp imag isclose iscomplex iscomplexobj isneginf isposinf isreal isrealobj isscalar ldexp
-            min_scalar_type modf nan_to_num ndim piecewise real real_if_close result_type round select
-            shape sinc size
-        """,
+        "elementwise": "angle around clip divmod fix frexp imag ldexp modf nan_to_num real real_if_close round sinc",
         "histograms": "histogram histogram2d histogram_bin_edges histogramdd",
         "joining": """
             append array_split block column_stack concat concatenate delete dsplit dstack hsplit hstack
@@ -677,9 +672,15 @@ LATER_NAMES = {  # name -> the module of funcad.numpy that is loaded when it is 
         """,
         "polynomials": "poly polydiv polyfit roots",
         "rare": "bitwise_count gcd i0 lcm packbits spacing unpackbits",
+        "questions": """
+            allclose array_equal array_equiv can_cast common_type isclose iscomplex iscomplexobj
+            isneginf isposinf isreal isrealobj isscalar min_scalar_type ndim result_type shape
+            size
+        """,
         "searching": """
-            argpartition argsort argwhere bincount compress digitize extract flatnonzero lexsort nonzero
-            partition place put put_along_axis searchsorted sort sort_complex take take_along_axis where
+            argpartition argsort argwhere bincount choose compress digitize extract flatnonzero
+            lexsort nonzero partition piecewise place put put_along_axis searchsorted select sort
+            sort_complex take take_along_axis where
         """,
         "sets": """
             intersect1d isin setdiff1d setxor1d trim_zeros union1d unique unique_all unique_counts
@@ -707,7 +708,8 @@ LATER_NAMES = {  # name -> the module of funcad.numpy that is loaded when it is 
     }.items()
     for name in names.split()
 }
-LATER = tuple([f"funcad.numpy.{n}" for n in ("linalg", "fft", *sorted(set(LATER_NAMES.values())))])
+_SUBMODULES = ("linalg", "linalg_seldom", "fft")
+LATER = tuple([f"funcad.numpy.{n}" for n in (*_SUBMODULES, *sorted(set(LATER_NAMES.values())))])
 
 
 def whole_table() -> dict[Any, Callable[..., Any]]:

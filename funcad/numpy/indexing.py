@@ -288,7 +288,7 @@ def _same(index: Any, other: Any) -> bool:
 def store(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> None:
     """`x[index] = value`, in place where that is possible; `view` is the view of x that is written, if it is one."""
     box = x.box
-    if (box is None or box.base is None) and type(x.primal) is np.ndarray:
+    if (box is None or box.base is None) and (type(x.primal) is np.ndarray or held_arrays.is_held_outside(x.primal)):
         if x.owner is PLAIN:
             if not write_plain(x, index, value, view):
                 start = started(x, [value, *(index if type(index) is tuple else (index,))])
@@ -318,8 +318,8 @@ def store(x: Tracer, index: Any, value: Any, view: Tracer | None = None) -> None
 def _fits(x: Tracer, basic: tuple, value: Any) -> bool:
     """Is the value of the right dtype and shape? (False may also mean: not seen at a glance.)"""
     p = value.primal if type(value) is Tracer else value
-    if type(p) is np.ndarray:
-        return p.dtype is x.primal.dtype and p.shape == tuple([1 if e is None else e[1] for e in basic if type(e) is not int])
+    if type(p) is np.ndarray or type(p) is Tracer and p.owner.level and not p.owner.holds:
+        return p.dtype == x.primal.dtype and p.shape == tuple([1 if e is None else e[1] for e in basic if type(e) is not int])
     if type(p) is not x.primal.dtype.type:
         return False
     for e in basic:

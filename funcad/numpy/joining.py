@@ -17,12 +17,12 @@ from funcad.numpy.dispatch import anew, implements, laid_out, refuse, where_am_i
 from funcad.primitives.basic_indexing import stack_p
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of, put
-from funcad.primitives.shape import broadcast_in_dim, full, pad_p, reshape, static_slice
+from funcad.primitives.shape import broadcast_in_dim, full, move_axis, pad_p, reshape, static_slice
 from funcad.primitives.shape import concatenate as _concatenate
 from funcad.primitives.shape import roll as _roll
 
 from funcad.numpy.promote import (  # isort: skip
-    apart, array_of, arrays, axis_of, beside, expand, move, promote_dtype, ravelled, result_dtype, shape_argument,
+    apart, array_of, arrays, axis_of, beside, expand, promote_dtype, ravelled, result_dtype, shape_argument,
 )
 
 index_plan, shaping = OnDemand("funcad.numpy.index_plan"), OnDemand("funcad.numpy.shaping")
@@ -215,7 +215,7 @@ def unstack(x: Any, /, *, axis: int = 0) -> tuple:
     x = array_of(x)
     if not shape_of(x):
         raise ValueError("Input array must be at least 1-d.")
-    x = move(x, axis_of(axis, len(shape_of(x))), 0)
+    x = move_axis(x, axis_of(axis, len(shape_of(x))), 0)
     return tuple([x[i] for i in range(shape_of(x)[0])])
 
 
@@ -489,7 +489,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     new = reshape(new, shape=(1,) * (len(shape) - len(shape_of(new))) + shape_of(new))
     count = len(np.insert(np.zeros(n), obj, 1)) - n
     if not isinstance(obj, slice) and np.size(obj) == 1:  # all values go to one place
-        new = move(new, 0, axis) if np.ndim(obj) == 0 else new
+        new = move_axis(new, 0, axis) if np.ndim(obj) == 0 else new
         count, obj = shape_of(new)[axis], np.full(shape_of(new)[axis], np.reshape(obj, ()))
     order = np.insert(np.arange(n), obj, n + np.arange(count))
     new = np.broadcast_to(new, tuple([count if i == axis else m for i, m in enumerate(shape)]))

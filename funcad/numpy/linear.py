@@ -16,10 +16,10 @@ from funcad.memo import remembers
 from funcad.numpy.dispatch import QUICK, implements, refuse
 from funcad.primitives import arithmetic, contraction
 from funcad.primitives.conversion import conj, convert
-from funcad.primitives.shape import broadcast_to, concatenate, reshape
+from funcad.primitives.shape import broadcast_to, concatenate, move_axis, permute, reshape
 
 from funcad.numpy.promote import (  # isort: skip
-    array_of, arrays, axis_of, expand, move, numbers, permute, promote, promote_dtype, ravelled, result_dtype, same_aval,
+    array_of, arrays, axis_of, expand, numbers, promote, promote_dtype, ravelled, result_dtype, same_aval,
     shape_argument,
 )
 
@@ -173,7 +173,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 def vecdot(x1: Any, x2: Any, /, out: Any = None, *, axis: int = -1, dtype: Any = None) -> Any:
     x, y = _same_dtype(x1, x2, dtype=dtype)
     _ranks("vecdot", "(n),(n)->()", (x, 1), (y, 1))
-    x, y = [move(v, axis_of(axis, len(shape_of(v))), len(shape_of(v)) - 1) for v in (x, y)]
+    x, y = [move_axis(v, axis_of(axis, len(shape_of(v))), len(shape_of(v)) - 1) for v in (x, y)]
     _core("vecdot", shape_of(x)[-1], shape_of(y)[-1])
     subscripts, operands = contraction.canonical_einsum("...i,...i->...", conj(x), y)
     return contraction.einsum(subscripts, *operands)
@@ -292,7 +292,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = _same_dtype(a, b)
-    x, y = [move(v, axis_of(i, len(shape_of(v))), len(shape_of(v)) - 1) for v, i in ((x, axisa), (y, axisb))]
+    x, y = [move_axis(v, axis_of(i, len(shape_of(v))), len(shape_of(v)) - 1) for v, i in ((x, axisa), (y, axisb))]
     if shape_of(x)[-1] != 3 or shape_of(y)[-1] != 3:
         raise ValueError(
             f"np.cross of traced values takes vectors of 3 components, got {shape_of(x)} and {shape_of(y)}.\n"
@@ -305,7 +305,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
     parts = [x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0]
     last = len(shape) - 1
     result = concatenate([expand(p, (last,)) for p in parts], axis=last)
-    return move(result, last, axis_of(axisc, len(shape)))
+    return move_axis(result, last, axis_of(axisc, len(shape)))
 
 
 @implements("linalg.multi_dot", by_kind=True)

@@ -17,9 +17,9 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, has_value
 from funcad.numpy import indexing
 from funcad.numpy.dispatch import implements, is_traced
-from funcad.numpy.promote import array_of, as_array, axis_of, beside, move, result_dtype, shape_argument
+from funcad.numpy.promote import array_of, as_array, axis_of, beside, result_dtype, shape_argument
 from funcad.primitives.conversion import convert
-from funcad.primitives.shape import broadcast_to, reshape
+from funcad.primitives.shape import broadcast_to, move_axis, reshape
 
 _ARGUMENT = re.compile(r"\(([^()]*)\)")
 
@@ -108,7 +108,7 @@ def vectorize(
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
     x = array_of(arr)
     axis = axis_of(axis, len(shape_of(x)))
-    lines = move(x, axis, len(shape_of(x)) - 1)
+    lines = move_axis(x, axis, len(shape_of(x)) - 1)
     outer = shape_of(lines)[:-1]
     lines = reshape(lines, shape=(int(np.prod(outer, dtype=np.int64)), shape_of(lines)[-1]))
     if type(x) is Tracer and not has_value(x):

@@ -27,7 +27,6 @@ from funcad.ir.tracer import Tracer, aval_behind, concrete_value
 from funcad.memo import remembers
 from funcad.numpy import indexing, reductions
 from funcad.numpy.dispatch import QUICK, function_of_tracer, laid_out, order_of, ufunc_of_tracer, where_am_i
-from funcad.numpy.indexing import getitem, setitem, stored_by
 from funcad.numpy.views import added_by, with_out, write_result
 from funcad.primitives import arithmetic, comparison, transcendental
 from funcad.primitives.arithmetic import add as add_p
@@ -197,7 +196,7 @@ ARRAY_METHODS: dict[str, Callable[..., Any]] = {
     "argsort": _later("searching", "argsort"),
     "astype": astype,
     "block_until_ready": _block_until_ready,
-    "choose": _later("elementwise", "choose"),
+    "choose": _later("searching", "choose"),
     "clip": _later("elementwise", "clip"),
     "compress": lambda x, condition, axis=None, out=None: np.compress(condition, x, axis, out),
     "conj": _conjugate,
@@ -785,7 +784,7 @@ def elements(x: Any) -> Iterator[Any]:
     shape = shape_of(x)
     if not shape:
         raise TypeError("iteration over a 0-d array")
-    return (getitem(x, i) for i in range(shape[0]))
+    return (indexing.getitem(x, i) for i in range(shape[0]))
 
 
 _API_VERSIONS = (None, "2021.12", "2022.12", "2023.12", "2024.12")
@@ -846,7 +845,7 @@ def in_place(function: Callable[[Any, Any], Any], ufunc: Any) -> Callable[[Any, 
             return out
         if not is_array(x) or written_for_others():
             return out
-        if x.box is not None and (stored_by(x, out) or added_by(x, out, ufunc, y)):
+        if x.box is not None and (indexing.stored_by(x, out) or added_by(x, out, ufunc, y)):
             return x
         write_result(x, out, ufunc, (x, y))
         return x
@@ -864,7 +863,7 @@ METHODS: dict[str, Any] = {  # of the class `Tracer`, which funcad/numpy/__init_
     **{f"__{name}__": function for name, function in _BINARY.items()},
     **{f"__r{name}__": _reflected(function) for name, function in _BINARY.items()},
     **{f"__i{name}__": in_place(_BINARY[name], ufunc) for name, ufunc in _UFUNCS.items()},
-    **{f"__{function.__name__}__": function for function in (eq, ne, lt, le, gt, ge, neg, pos, invert, getitem, setitem)},
+    **{f"__{f.__name__}__": f for f in (eq, ne, lt, le, gt, ge, neg, pos, invert, indexing.getitem, indexing.setitem)},
     **CONVERSIONS,
     "__abs__": absolute,
     "__round__": round_,

@@ -432,18 +432,6 @@ def shape_argument(shape: Any) -> tuple[int, ...]:
     return (index(shape),)
 
 
-def permute(x: Any, perm: Any) -> Any:
-    perm = tuple(perm)
-    return x if perm == tuple(range(len(perm))) else transpose(x, perm=perm)
-
-
-def move(x: Any, source: int, destination: int) -> Any:
-    """One axis moved, the others in their order."""
-    perm = [i for i in range(len(shape_of(x))) if i != source]
-    perm.insert(destination, source)
-    return permute(x, perm)
-
-
 def expand(x: Any, axes: Any) -> Any:
     """New axes of size 1 at the given places of the result."""
     shape = list(shape_of(x))

@@ -11,11 +11,11 @@ import numpy as np
 
 from funcad.ir.aval import aval_of, shape_of
 from funcad.numpy.dispatch import elementwise_ufunc, implements
-from funcad.numpy.promote import array_of, arrays, axis_of, move, ravelled
+from funcad.numpy.promote import array_of, arrays, axis_of, ravelled
 from funcad.primitives import arithmetic, special
 from funcad.primitives.conversion import convert
 from funcad.primitives.reduction import reduce_sum
-from funcad.primitives.shape import pad_p, reshape, static_slice
+from funcad.primitives.shape import move_axis, pad_p, reshape, static_slice
 
 gcd = elementwise_ufunc("gcd", arithmetic.gcd, "iu")
 lcm = elementwise_ufunc("lcm", arithmetic.lcm, "iu")
@@ -35,7 +35,7 @@ def _bytes(a: Any, axis: Any, name: str, kinds: str) -> tuple[Any, int]:
         x, axis = ravelled(x), 0
     x = reshape(x, shape=(1,)) if not shape_of(x) else x
     axis = axis_of(axis, len(shape_of(x)))
-    return move(x, axis, len(shape_of(x)) - 1), axis
+    return move_axis(x, axis, len(shape_of(x)) - 1), axis
 
 
 def _weights(bitorder: str) -> np.ndarray:
@@ -57,7 +57,7 @@ def packbits(a: Any, /, axis: Any = None, bitorder: str = "big") -> Any:
         )
     bits = reshape(bits, shape=(*outer, size, 8))
     packed = reduce_sum(np.multiply(bits, _weights(bitorder)), axes=(len(outer) + 1,))
-    return move(packed, len(outer), axis)
+    return move_axis(packed, len(outer), axis)
 
 
 @implements("unpackbits")
@@ -75,7 +75,7 @@ def unpackbits(a: Any, /, axis: Any = None, count: Any = None, bitorder: str = "
         else:
             zero = (0,) * (len(outer) + 1)
             bits = pad_p(bits, low=zero, high=(*zero[1:], size - 8 * n), interior=zero)
-    return move(bits, len(outer), axis)
+    return move_axis(bits, len(outer), axis)
 
 
 # -- NumPy's Bessel function

@@ -7,11 +7,12 @@ value they raise, naming the remedy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from funcad.configuration import mirrors, named_after
+from funcad.configuration import OnDemand, mirrors, named_after
 from funcad.errors import TracerIntegerConversionError
 from funcad.host.conversions import given
 from funcad.ir.aval import aval_of, shape_of
@@ -20,15 +21,17 @@ from funcad.numpy import elementwise, indexing
 from funcad.numpy.dispatch import implements, is_traced, refuse, where_am_i
 from funcad.numpy.index_plan import can_count, count_of
 from funcad.numpy.joining import join
-from funcad.numpy.promote import array_of, axis_of, check_kth, promote_dtype, ravelled, result_dtype
+from funcad.numpy.promote import apart, array_of, arrays, axis_of, check_kth, numbers, promote_dtype, ravelled, result_dtype
 from funcad.numpy.reductions import truth
 from funcad.numpy.views import destination
 from funcad.primitives import sorting
 from funcad.primitives.basic_indexing import gather, take_along
-from funcad.primitives.conversion import convert
+from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.placement import on_device_of
+from funcad.primitives.shape import broadcast_to
 from funcad.writes.boxes import assign
 
+strides = OnDemand("funcad.unjitted.strides")
 _NO = np._NoValue
 
 
@@ -446,6 +449,71 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0, *, length: int 
         amounts = np.where(inside, weights, 0.0)
     (counts,) = on_device_of((np.zeros(length, aval_of(amounts).dtype),), (amounts,))
     return indexing.at(counts)[np.where(inside, positions, 0)].add(amounts) if length else counts
+
+
+# -- choosing among arrays by conditions or positions: select, piecewise and choose, which are made of `where`
+
+
+@implements("select")
+@arrays
+def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0) -> Any:
+    if len(condlist) != len(choicelist):
+        raise ValueError("list of cases must be same length as list of conditions")
+    if not condlist:
+        raise ValueError("select with an empty condition list is not possible")
+    for i, condition in enumerate(condlist):
+        if aval_of(array_of(condition)).dtype != bool:
+            raise TypeError(f"invalid entry {i} in condlist: should be boolean ndarray")
+    result = default
+    for condition, chosen in zip(reversed(condlist), reversed(choicelist)):
+        result = elementwise.choice(condition, chosen, result)
+    return np.asarray(result, order="C") if type(result) is np.ndarray else strides.doubt(result)
+
+
+@implements("piecewise")
+@arrays
+def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
+    """`numpy.piecewise`; every function is applied to all of x (masked elements get no derivative from it)."""
+    x = array_of(x)
+    if not isinstance(condlist, (list, tuple)) and not np.ndim(condlist) or not np.ndim(condlist[0]) and shape_of(x):
+        condlist = [condlist]
+    conditions = [truth(c) for c in condlist]
+    functions = list(funclist)
+    if len(functions) not in (len(conditions), len(conditions) + 1):
+        raise ValueError(
+            f"with {len(conditions)} condition(s), either {len(conditions)} or {len(conditions) + 1} functions are expected"
+        )
+    dtype = aval_of(x).dtype
+    if len(functions) == len(conditions) + 1:
+        conditions.append(np.logical_not(np.any(np.stack(conditions), axis=0)))
+    result = broadcast_to(dtype.type(0), shape_of(x))
+    for condition, function in zip(conditions, functions):
+        value = function(_inside(x, condition), *args, **kw) if callable(function) else function
+        result = elementwise.choice(condition, convert(array_of(value), dtype), result)
+    return strides.doubt(result)
+
+
+def _inside(x: Any, condition: Any) -> Any:
+    """x where the condition holds, elsewhere its stop_gradient: no derivative leaks from there."""
+    return elementwise.choice(condition, x, stop_gradient(x))
+
+
+@implements("choose")
+@numbers
+@apart
+def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
+    index, options = array_of(a), [array_of(c) for c in choices]
+    n = len(options)
+    if mode == "wrap":
+        index = np.remainder(index, n)
+    elif mode == "clip":
+        index = np.clip(index, 0, n - 1)
+    elif type(concrete_value(index)) is not Tracer and np.any((concrete_value(index) < 0) | (concrete_value(index) >= n)):
+        raise ValueError("invalid entry in choice array")
+    result = options[-1]
+    for i in range(n - 2, -1, -1):
+        result = elementwise.choice(np.equal(index, i), options[i], result)
+    return strides.doubt(broadcast_to(result, np.broadcast_shapes(shape_of(index), shape_of(result))))
 
 
 mirrors(named_after(globals(), "numpy"), "numpy")

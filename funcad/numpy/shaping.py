@@ -17,13 +17,13 @@ from funcad.numpy.views import destination
 from funcad.primitives import comparison
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of
-from funcad.primitives.shape import broadcast_in_dim, full, pad_p, rev, slice_p, static_slice
+from funcad.primitives.shape import broadcast_in_dim, full, move_axis, pad_p, permute, rev, slice_p, static_slice
 from funcad.primitives.shape import broadcast_to as _broadcast_to
 from funcad.primitives.shape import reshape as _reshape
 from funcad.writes.boxes import assign
 
 from funcad.numpy.promote import (  # isort: skip
-    array_of, as_array_of_rank_0, axes_of, axis_of, expand, move, numbers, permute, ravelled, shape_argument,
+    array_of, as_array_of_rank_0, axes_of, axis_of, expand, numbers, ravelled, shape_argument,
 )
 
 strides = OnDemand("funcad.unjitted.strides")
@@ -119,7 +119,7 @@ def rollaxis(a: Any, axis: int, start: int = 0) -> Any:
     start = start + ndim if start < 0 else start
     if not 0 <= start <= ndim:
         raise np.exceptions.AxisError(f"'start' arg requires {-ndim} <= start < {ndim + 1}, but {start} was passed in")
-    return move(x, axis, start - 1 if axis < start else start)
+    return move_axis(x, axis, start - 1 if axis < start else start)
 
 
 @implements("expand_dims", alias="view", by_kind=True)

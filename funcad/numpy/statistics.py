@@ -17,12 +17,12 @@ from funcad.memo import remembers
 from funcad.numpy import indexing
 from funcad.numpy.dispatch import implements, refuse
 from funcad.numpy.elementwise import choice as _where
-from funcad.numpy.promote import array_of, axes_of, axis_of, expand, permute
+from funcad.numpy.promote import array_of, axes_of, axis_of, expand
 from funcad.numpy.reductions import counted, everywhere, float_of, mean, sum_, truth, variance_in_one
 from funcad.primitives import arithmetic, comparison, sorting
 from funcad.primitives.basic_indexing import take_along
 from funcad.primitives.conversion import conj, convert, real, stop_gradient
-from funcad.primitives.shape import broadcast_to, full, reshape
+from funcad.primitives.shape import broadcast_to, full, permute, reshape
 
 _NO = np._NoValue
 

@@ -19,7 +19,7 @@ from funcad.errors import BufferNeeded, WriteError
 from funcad.host.conversions import missed
 from funcad.host.devices import deliver, restore_warnings, warn_at_user_line
 from funcad.host.real_types import memory_axes, of_reshape, view_of_reshape
-from funcad.host.where import user_source
+from funcad.host.where import tracing, user_source
 from funcad.ir.aval import aval_of, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.memo import remembers
@@ -31,7 +31,8 @@ from funcad.primitives.conversion import convert, real
 from funcad.primitives.shape import broadcast_to, reshape, transpose
 from funcad.writes.boxes import ViewStep, assign, check_write, is_array, linked, rebind, refresh, write
 
-strides = OnDemand("funcad.unjitted.strides")
+added, strides = OnDemand("funcad.numpy.added"), OnDemand("funcad.unjitted.strides")
+tracing.added = lambda x: added.Added(x)
 
 # -- where results are written: the destinations of `out=`, of in-place operators and of `ufunc.at`, traced arrays
 #
@@ -206,6 +207,8 @@ def add_at(ufunc: Any, x: Any, index: Any, *values: Any) -> None:
             f"np.{ufunc.__name__}.at was called with traced values{_where()}; repeated indices are counted for "
             f"{', '.join(_ACCUMULATED)}.\nRemedy: x[index] = np.{ufunc.__name__}(x[index], ...), if no index is repeated."
         )
+    if method == "add" and added.add_at(x, index, *values):
+        return
     updater = at(snapshot(x))[index]
     own = aval_of(x).dtype
     given, shape = [array_of(v) for v in values], updater.shape()

@@ -21,8 +21,8 @@ from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives.arithmetic import add, div, mul, neg, rsqrt, sub
 from funcad.primitives.comparison import eq, gt, select
 from funcad.primitives.families import elementwise
-from funcad.primitives.reduction import kept_axes, reduce_max, reduce_sum, reduced_aval
-from funcad.primitives.shape import broadcast_in_dim, broadcast_leading
+from funcad.primitives.reduction import count_over, reduce_max, reduce_sum, reduced_aval, spread_over
+from funcad.primitives.shape import batched_with, next_axes, next_axis
 from funcad.primitives.transcendental import exp, log, logistic, tanh
 
 _LN2 = math.log(2.0)
@@ -79,21 +79,14 @@ def _over_axis(
 ) -> Primitive:
     """A primitive over the axis `axis` of operands of equal shapes."""
 
-    def batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, axis: int) -> tuple[Any, bool]:
-        whole = [a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]
-        return primitive(*whole, axis=axis + 1), True
-
-    primitive = Primitive(name, impl, abstract_eval, jvp=jvp, transpose=transpose, batch=batch, lowering=lowering)
+    batch = batched_with(lambda: primitive, axis=next_axis)
+    primitive: Primitive = Primitive(name, impl, abstract_eval, jvp=jvp, transpose=transpose, batch=batch, lowering=lowering)
     return primitive
 
 
 def _total(x: Any, axis: int) -> Any:
     """The sum along the axis, in every position of it."""
-    return _spread(reduce_sum(x, axes=(axis,)), shape_of(x), (axis,))
-
-
-def _spread(x: Any, shape: tuple, axes: tuple) -> Any:
-    return broadcast_in_dim(x, shape=shape, axes=kept_axes(len(shape), axes))
+    return spread_over(reduce_sum(x, axes=(axis,)), shape_of(x), (axis,))
 
 
 def _sum_terms(*terms: Any) -> Any:
@@ -149,7 +142,7 @@ def _real(*xs: Any) -> bool:
 def _less_maximum(x: Any, axis: int) -> tuple[Any, Any]:
     """x - max, where infinities that reach the maximum count as equal, and the maximum."""
     top = reduce_max(x, axes=(axis,))
-    full = _spread(top, shape_of(x), (axis,))
+    full = spread_over(top, shape_of(x), (axis,))
     return select(eq(x, full), 0.0, sub(x, full)), top
 
 
@@ -165,7 +158,7 @@ def _log_softmax_lowering(x: Any, *, axis: int) -> Any:
         return None
     shifted = _less_maximum(x, axis)[0]
     total = log(reduce_sum(exp(shifted), axes=(axis,)))
-    return sub(shifted, _spread(total, shape_of(x), (axis,)))
+    return sub(shifted, spread_over(total, shape_of(x), (axis,)))
 
 
 def _logsumexp_lowering(x: Any, *, axis: int) -> Any:
@@ -289,47 +282,36 @@ def _layer_norm_jvp(tangents: Sequence[Any], out: Sequence[Any], x: Any, *, axes
     return [layer_norm_linear(t, y, r, axes=axes), by_variance]
 
 
-def _count(shape: tuple, axes: tuple) -> int:
-    n = 1
-    for a in axes:
-        n *= shape[a]
-    return n
-
-
 def _mean(x: Any, axes: tuple) -> Any:
-    return mul(reduce_sum(x, axes=axes), 1.0 / max(1, _count(shape_of(x), axes)))
+    return mul(reduce_sum(x, axes=axes), 1.0 / max(1, count_over(shape_of(x), axes)))
 
 
 def _averaged(axes: tuple, *xs: Any) -> bool:
     """Does the dtype hold the count, so that dividing by it is dividing by the integer?"""
-    return _real(*xs) and len(axes) > 0 and _count(xs[0].shape, axes) <= 2 ** np.finfo(xs[0].dtype).nmant
+    return _real(*xs) and len(axes) > 0 and count_over(xs[0].shape, axes) <= 2 ** np.finfo(xs[0].dtype).nmant
 
 
 def _quotient(x: Any, axes: tuple) -> Any:
-    return div(reduce_sum(x, axes=axes), float(_count(shape_of(x), axes)))
+    return div(reduce_sum(x, axes=axes), float(count_over(shape_of(x), axes)))
 
 
 def _layer_norm_lowering(x: Any, *, axes: tuple, eps: float) -> Any:
     if not _averaged(axes, x):
         return None
     shape, axes = shape_of(x), tuple(sorted(axes))
-    centred = sub(x, _spread(_quotient(x, axes), shape, axes))
+    centred = sub(x, spread_over(_quotient(x, axes), shape, axes))
     variance = _quotient(mul(centred, centred), axes)
     r = rsqrt(add(variance, x.dtype.type(eps)))
-    return [mul(centred, _spread(r, shape, axes)), r]
+    return [mul(centred, spread_over(r, shape, axes)), r]
 
 
 def _layer_norm_linear_lowering(t: Any, y: Any, r: Any, *, axes: tuple) -> Any:
     if not _averaged(axes, t, y, r):
         return None
     shape, axes = shape_of(t), tuple(sorted(axes))
-    along = _spread(_quotient(mul(t, y), axes), shape, axes)
-    centred = sub(sub(t, _spread(_quotient(t, axes), shape, axes)), mul(y, along))
-    return mul(centred, _spread(r, shape, axes))
-
-
-def _layer_norm_batch(size: int, args: Any, batched: Any, *, axes: tuple, eps: float) -> tuple[list, list]:
-    return layer_norm(args[0], axes=tuple([a + 1 for a in axes]), eps=eps), [True, True]
+    along = spread_over(_quotient(mul(t, y), axes), shape, axes)
+    centred = sub(sub(t, spread_over(_quotient(t, axes), shape, axes)), mul(y, along))
+    return mul(centred, spread_over(r, shape, axes))
 
 
 layer_norm_p = Primitive(
@@ -337,7 +319,7 @@ layer_norm_p = Primitive(
     _layer_norm_impl,
     lambda x, *, axes, eps: [Aval(x.shape, x.dtype), reduced_aval(x, axes)],
     jvp=_layer_norm_jvp,
-    batch=_layer_norm_batch,
+    batch=batched_with(lambda: layer_norm_p, axes=next_axes),
     lowering=_layer_norm_lowering,
     multiple=True,
 )
@@ -355,9 +337,9 @@ def _layer_norm_linear_jvp(tangents: Sequence[Any], out: Any, t: Any, y: Any, r:
         terms.append(layer_norm_linear(u, y, r, axes=axes))
     if v is not None:  # d of - r y mean(t y) by y
         shape = shape_of(t)
-        first = mul(v, _spread(_mean(mul(t, y), axes), shape, axes))
-        second = mul(y, _spread(_mean(mul(t, v), axes), shape, axes))
-        terms.append(neg(mul(_spread(r, shape, axes), add(first, second))))
+        first = mul(v, spread_over(_mean(mul(t, y), axes), shape, axes))
+        second = mul(y, spread_over(_mean(mul(t, v), axes), shape, axes))
+        terms.append(neg(mul(spread_over(r, shape, axes), add(first, second))))
     if w is not None:
         terms.append(layer_norm_linear(t, y, w, axes=axes))
     total = terms[0]
@@ -369,14 +351,9 @@ def _layer_norm_linear_jvp(tangents: Sequence[Any], out: Any, t: Any, y: Any, r:
 def _layer_norm_linear_transpose(ct: Any, t: Any, y: Any, r: Any, *, axes: tuple) -> list:
     if is_linear(t):
         return [layer_norm_linear(ct, y, r, axes=axes), None, None]
-    along = mul(y, _spread(_mean(mul(t, y), axes), shape_of(t), axes))
-    centred = sub(sub(t, _spread(_mean(t, axes), shape_of(t), axes)), along)
+    along = mul(y, spread_over(_mean(mul(t, y), axes), shape_of(t), axes))
+    centred = sub(sub(t, spread_over(_mean(t, axes), shape_of(t), axes)), along)
     return [None, None, reduce_sum(mul(ct, centred), axes=axes)]
-
-
-def _layer_norm_linear_batch(size: int, args: Any, batched: Any, *, axes: tuple) -> tuple[Any, bool]:
-    whole = [a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]
-    return layer_norm_linear(*whole, axes=tuple([a + 1 for a in axes])), True
 
 
 layer_norm_linear = Primitive(  # r * (t - mean(t) - y * mean(t * y)), symmetric in t and linear in r
@@ -385,7 +362,7 @@ layer_norm_linear = Primitive(  # r * (t - mean(t) - y * mean(t * y)), symmetric
     lambda t, y, r, *, axes: Aval(t.shape, t.dtype),
     jvp=_layer_norm_linear_jvp,
     transpose=_layer_norm_linear_transpose,
-    batch=_layer_norm_linear_batch,
+    batch=batched_with(lambda: layer_norm_linear, axes=next_axes),
     lowering=_layer_norm_linear_lowering,
 )
 

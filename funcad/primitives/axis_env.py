@@ -19,7 +19,7 @@ from funcad.ir.primitive import Primitive
 from funcad.primitives.arithmetic import div
 from funcad.primitives.comparison import select
 from funcad.primitives.conversion import convert
-from funcad.primitives.shape import broadcast_leading, transpose
+from funcad.primitives.shape import transpose, with_lanes
 
 
 class ProcessAxis:
@@ -345,7 +345,7 @@ def _sums_of_some(values: Sequence[Any], call: CollectiveCall) -> list[Any]:
 
 
 def _batch_of_sums(size: int, args: Sequence[Any], batched: Sequence[bool], *, call: CollectiveCall) -> tuple[list, list]:
-    args = [x if b else broadcast_leading(x, size) for x, b in zip(args, batched)]
+    args = with_lanes(size, args, batched)
     return sums_over_p(*args, call=_again(call, more=tuple(map(shape_of, args)))), [True] * len(args)
 
 

@@ -24,9 +24,9 @@ from funcad.memo import remembers
 from funcad.primitives import families
 from funcad.primitives.arithmetic import add, div, mul, square
 from funcad.primitives.conversion import convert
-from funcad.primitives.families import elementwise, exact_square, moved_square, structural
+from funcad.primitives.families import broadcast_in_dim, elementwise, exact_square, moved_square, reshape, structural
 from funcad.primitives.reduction import keep, linear_recurrence, shift
-from funcad.primitives.shape import broadcast_in_dim, broadcast_leading, constant_beside, reshape, slice_p, transpose, zeros
+from funcad.primitives.shape import batched_with, constant_beside, move_axis, next_axis, permute, slice_p, with_lanes, zeros
 
 # -- gather and scatter, in one canonical form
 #
@@ -77,17 +77,6 @@ def _is_unique(indices: tuple, batch_dims: int, unique: bool) -> bool:
     return unique or _size(shape_of(indices[0])[batch_dims:]) <= 1
 
 
-def _behind(x: Any, n: int) -> Any:
-    """The leading axis moved behind the n axes that follow it."""
-    ndim = len(shape_of(x))
-    return transpose(x, perm=(*range(1, n + 1), 0, *range(n + 1, ndim))) if n else x
-
-
-def _to_front(x: Any, n: int) -> Any:
-    ndim = len(shape_of(x))
-    return transpose(x, perm=(n, *range(n), *range(n + 1, ndim))) if n else x
-
-
 # -- gather
 
 
@@ -116,12 +105,12 @@ def _gather_transpose(ct: Any, x: Any, *indices: Any, batch_dims: int, unique: b
 def _gather_batch(size: int, args: Any, batched: Any, *, batch_dims: int, unique: bool) -> tuple[Any, bool]:
     x, *indices = args
     if not any(batched[1:]):
-        out = gather(_behind(x, batch_dims + len(indices)), *indices, batch_dims=batch_dims, unique=unique)
-        return _to_front(out, len(shape_of(indices[0]))), True
-    indices = [i if b else broadcast_leading(i, size) for i, b in zip(indices, batched[1:])]
+        out = gather(move_axis(x, 0, batch_dims + len(indices)), *indices, batch_dims=batch_dims, unique=unique)
+        return move_axis(out, len(shape_of(indices[0])), 0), True
+    indices = with_lanes(size, indices, batched[1:])
     if not batched[0] and not batch_dims:
         return gather(x, *indices), True  # lanes may read the same element
-    x = x if batched[0] else broadcast_leading(x, size)
+    (x,) = with_lanes(size, [x], batched)
     return gather(x, *indices, batch_dims=batch_dims + 1, unique=unique), True
 
 
@@ -344,20 +333,13 @@ def _scatter_transpose_over(ct: Any, x: Any, u: Any, *indices: Any, mode: str, b
 
 def _scatter_batch(size: int, args: Any, batched: Any, *, mode: str, batch_dims: int, unique: bool) -> tuple[Any, bool]:
     if not any(batched[2:]):
-        x, u = [a if b else broadcast_leading(a, size) for a, b in zip(args[:2], batched)]
+        x, u = with_lanes(size, args[:2], batched)
         indices = args[2:]
         n = batch_dims + len(indices)
-        out = scatter(
-            _behind(x, n),
-            _behind(u, len(shape_of(indices[0]))),
-            *indices,
-            mode=mode,
-            batch_dims=batch_dims,
-            unique=unique,
-        )
-        return _to_front(out, n), True
-    x, u, *indices = [a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]
-    return scatter(x, u, *indices, mode=mode, batch_dims=batch_dims + 1, unique=unique), True
+        x, u = move_axis(x, 0, n), move_axis(u, 0, len(shape_of(indices[0])))
+        out = scatter(x, u, *indices, mode=mode, batch_dims=batch_dims, unique=unique)
+        return move_axis(out, n, 0), True
+    return scatter(*with_lanes(size, args, batched), mode=mode, batch_dims=batch_dims + 1, unique=unique), True
 
 
 scatter_p = Primitive(
@@ -412,10 +394,7 @@ is_last_p = Primitive(
     "is_last",
     _is_last_impl,
     lambda *indices, dims: Aval(indices[0].shape, np.dtype(bool)),
-    batch=lambda size, args, batched, *, dims: (
-        is_last_p(*[a if b else broadcast_leading(a, size) for a, b in zip(args, batched)], dims=(size, *dims)),
-        True,
-    ),
+    batch=batched_with(lambda: is_last_p, dims=lambda size, dims: (size, *dims)),
 )
 
 
@@ -438,14 +417,11 @@ def _segments_abstract(*indices: Aval, dims: tuple, lanes: int) -> list:
     return [Aval(shape, _INDEX), Aval(shape, _INDEX), *[Aval(shape, np.dtype(bool))] * 3]
 
 
-def _segments_batch(size: int, args: Any, batched: Any, *, dims: tuple, lanes: int) -> tuple[Any, list]:
-    args = [a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]
-    return segments_p(*args, dims=dims, lanes=lanes + 1), [True] * 5
-
-
 # The addressed rows in order, the order of the updates, and of each whether it is the first, a later, the last of its row.
 # The indices' leading `lanes` axes are separate problems.
-segments_p = Primitive("segments", _segments_impl, _segments_abstract, batch=_segments_batch, multiple=True)
+segments_p: Primitive = Primitive(
+    "segments", _segments_impl, _segments_abstract, batch=batched_with(lambda: segments_p, lanes=next_axis), multiple=True
+)
 
 
 # -- basic indices
@@ -577,18 +553,17 @@ def _place_sum_transpose(ct: Any, *xs: Any, indices: tuple, shape: tuple) -> lis
     return [basic_index_p(ct, index=i) if is_linear(x) else None for x, i in zip(xs, indices)]
 
 
-def _place_sum_batch(size: int, args: Any, batched: Any, *, indices: tuple, shape: tuple) -> tuple[Any, bool]:
-    xs = [a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]
-    return place_sum_p(*xs, indices=tuple([_batched_index(size, i) for i in indices]), shape=(size, *shape)), True
-
-
 place_sum_p = Primitive(  # basic_place of each operand at its index, added up from the left, in one array
     "place_sum",
     _place_sum_impl,
     _place_sum_abstract,
     jvp=_place_sum_jvp,
     transpose=_place_sum_transpose,
-    batch=_place_sum_batch,
+    batch=batched_with(
+        lambda: place_sum_p,
+        indices=lambda size, indices: tuple([_batched_index(size, i) for i in indices]),
+        shape=lambda size, shape: (size, *shape),
+    ),
     reach="picks",
 )
 
@@ -617,10 +592,6 @@ def _stack_transpose(ct: Any, *xs: Any, axis: int) -> list:
     return [basic_index_p(ct, index=(*before, i, *after)) if is_linear(x) else None for i, x in enumerate(xs)]
 
 
-def _stack_batch(size: int, args: Any, batched: Any, *, axis: int) -> tuple[Any, bool]:
-    return stack_p(*[a if b else broadcast_leading(a, size) for a, b in zip(args, batched)], axis=axis + 1), True
-
-
 def _stack_square(*xs: Any, axis: int) -> Any:
     found = [exact_square(x) for x in xs]
     if all([s is None for s in found]):
@@ -634,7 +605,7 @@ stack_p = Primitive(
     _stack_abstract,
     jvp=lambda tangents, out, *xs, axis: stack_p(*filled(tangents, xs), axis=axis),
     transpose=_stack_transpose,
-    batch=_stack_batch,
+    batch=batched_with(lambda: stack_p, axis=next_axis),
     square=_stack_square,
     reach="moves",
 )
@@ -694,21 +665,13 @@ def _update_transpose_over(ct: Any, x: Any, u: Any, *, index: tuple) -> list:
     return [ct, ct_u]
 
 
-def _batched_write(primitive: Any) -> Callable[..., tuple[Any, bool]]:
-    def batch(size: int, args: Any, batched: Any, *, index: tuple) -> tuple[Any, bool]:
-        args = [a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]
-        return primitive()(*args, index=_batched_index(size, index)), True
-
-    return batch
-
-
 basic_update_p = Primitive(
     "basic_update",
     written(_update_over),
     _update_abstract,
     jvp=lambda tangents, out, x, u, *, index: basic_update(*filled(tangents, (x, u)), index),
     transpose=_update_transpose,
-    batch=_batched_write(lambda: basic_update_p),
+    batch=batched_with(lambda: basic_update_p, index=_batched_index),
     reach="picks",
     over=_update_over,
     transpose_over=_update_transpose_over,
@@ -728,7 +691,7 @@ basic_add_p = Primitive(  # x with u added to the elements at a basic index
     _update_abstract,
     jvp=_add_jvp,
     transpose=lambda ct, x, u, *, index: [ct if is_linear(x) else None, basic_index(ct, index) if is_linear(u) else None],
-    batch=_batched_write(lambda: basic_add_p),
+    batch=batched_with(lambda: basic_add_p, index=_batched_index),
     reach="picks",
     over=_add_over,
 )
@@ -757,5 +720,5 @@ def take_along(x: Any, indices: Any, axis: int, *, unique: bool = False) -> Any:
         return gather(x, indices, batch_dims=axis, unique=unique)
     perm = tuple([i for i in range(ndim) if i != axis] + [axis])
     back = tuple([perm.index(i) for i in range(ndim)])
-    out = gather(transpose(x, perm=perm), transpose(indices, perm=perm), batch_dims=ndim - 1, unique=unique)
-    return transpose(out, perm=back)
+    out = gather(permute(x, perm), permute(indices, perm), batch_dims=ndim - 1, unique=unique)
+    return permute(out, back)

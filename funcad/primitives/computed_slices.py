@@ -11,7 +11,7 @@ from funcad.ir.aval import Aval, aval_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives import families
 from funcad.primitives.basic_indexing import filled, gather, known_aval, scatter, written
-from funcad.primitives.shape import broadcast_leading, zeros
+from funcad.primitives.shape import batched_with, broadcast_leading, with_lanes, zeros
 
 # -- which element of each row: indices that have been looked at, and the positions to compare them with
 #
@@ -36,7 +36,7 @@ checked_index_p = Primitive(
     "checked_index",
     _checked,
     lambda index, *, shape, size, axis, dtype: Aval(shape, dtype),
-    batch=lambda n, args, batched, *, shape, **params: (checked_index_p(*args, shape=(n, *shape), **params), True),
+    batch=batched_with(lambda: checked_index_p, shape=lambda size, shape: (size, *shape)),
 )
 
 # 0, 1, 2 ...
@@ -100,17 +100,12 @@ def _window_indices_impl(xp: Any, *starts: Any, sizes: tuple, extents: tuple) ->
     return indices
 
 
-def _window_indices_batch(size: int, starts: Any, batched: Any, **params: Any) -> tuple[list, list]:
-    starts = [s if b else broadcast_leading(s, size) for s, b in zip(starts, batched)]
-    return window_indices_p(*starts, **params), [True] * len(starts)
-
-
 # Index arrays of shape (*lanes, *sizes) that address slices whose starts, arrays of shape `lanes`, differ from lane to lane.
 window_indices_p = Primitive(
     "window_indices",
     _window_indices_impl,
     lambda *starts, sizes, extents: [Aval(starts[0].shape + sizes, np.dtype(np.int64))] * len(starts),
-    batch=_window_indices_batch,
+    batch=batched_with(lambda: window_indices_p),
     multiple=True,
     may_share=True,  # elements that are one in memory: nobody may write over them
 )
@@ -119,8 +114,7 @@ window_indices_p = Primitive(
 def _window_indices(size: int, starts: Any, batched: Any, sizes: tuple, shape: tuple) -> list[Any]:
     """Index arrays for the leading axes of a batch of windows, up to the last axis that is not taken whole."""
     n = 1 + max((i for i, (k, m) in enumerate(zip(sizes, shape)) if k != m), default=0)
-    starts = [s if b else broadcast_leading(s, size) for s, b in zip(starts[:n], batched)]
-    return window_indices_p(*starts, sizes=sizes[:n], extents=shape[:n])
+    return window_indices_p(*with_lanes(size, starts[:n], batched), sizes=sizes[:n], extents=shape[:n])
 
 
 def _dynamic_slice_batch(size: int, args: Any, batched: Any, *, sizes: tuple) -> tuple[Any, bool]:
@@ -191,7 +185,7 @@ def _dynamic_update_transpose_over(ct: Any, x: Any, u: Any, *starts: Any) -> lis
 
 def _batched_windows(primitive: Any, mode: str) -> Callable[..., tuple[Any, bool]]:
     def batch(size: int, args: Any, batched: Any) -> tuple[Any, bool]:
-        x, u = [a if b else broadcast_leading(a, size) for a, b in zip(args[:2], batched)]
+        x, u = with_lanes(size, args[:2], batched)
         starts = args[2:]
         if not any(batched[2:]):
             return primitive()(x, u, 0, *starts), True

@@ -22,11 +22,11 @@ import numpy as np
 from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear, not_linear
 from funcad.memo import remembers
-from funcad.primitives.arithmetic import add, mul
+from funcad.primitives.arithmetic import mul
 from funcad.primitives.conversion import convert
-from funcad.primitives.families import avals_text, sum_tangents
+from funcad.primitives.families import avals_text
 from funcad.primitives.reduction import reduce_sum
-from funcad.primitives.shape import broadcast_in_dim, reshape, slice_p, transpose
+from funcad.primitives.shape import broadcast_in_dim, multilinear, permute, reshape, slice_p, transpose
 
 # -- reading the arguments of `einsum`: ellipses, implicit outputs and the interleaved form are made canonical here
 
@@ -230,12 +230,6 @@ def dot_ready(x: Aval, y: Aval, *, dimension_numbers: Any) -> Any:
 # -- contractions
 
 
-def permute(x: Any, perm: Sequence[int]) -> Any:
-    """`transpose`, or x itself if nothing moves."""
-    perm = tuple(perm)
-    return x if perm == tuple(range(len(perm))) else transpose(x, perm=perm)
-
-
 def _inverse(perm: Sequence[int]) -> Axes:
     result = [0] * len(perm)
     for i, p in enumerate(perm):
@@ -268,15 +262,6 @@ def _dot_shape(x_shape: tuple, y_shape: tuple, dtype: np.dtype, dimension_number
                 )
     free_x, free_y = free_axes(x.ndim, cx, bx), free_axes(y.ndim, cy, by)
     return (*[x_shape[i] for i in bx + free_x], *[y_shape[i] for i in free_y])
-
-
-def _dot_jvp(tangents: Any, out: Any, x: Any, y: Any, *, dimension_numbers: Any) -> Any:
-    tx, ty = tangents
-    terms = [
-        None if tx is None else dot_general_p(tx, y, dimension_numbers=dimension_numbers),
-        None if ty is None else dot_general_p(x, ty, dimension_numbers=dimension_numbers),
-    ]
-    return sum_tangents(terms, add)
 
 
 def _dot_transpose(ct: Any, x: Any, y: Any, *, dimension_numbers: Any) -> list:
@@ -367,9 +352,9 @@ def _dot_paths(position: int, factor: np.ndarray, shape: tuple, *, dimension_num
     return out[at, :, outer].reshape(-1), own[at, :, inner].reshape(-1)
 
 
-dot_general_p = Primitive(
-    "dot_general", dot_impl, _dot_abstract, jvp=_dot_jvp, transpose=_dot_transpose, batch=_dot_batch, ready=dot_ready,
-    label="matmul", calm=True, lowering=_outer, paths=_dot_paths,
+dot_general_p: Primitive = Primitive(
+    "dot_general", dot_impl, _dot_abstract, jvp=multilinear(lambda: dot_general_p), transpose=_dot_transpose, batch=_dot_batch,
+    ready=dot_ready, label="matmul", calm=True, lowering=_outer, paths=_dot_paths,
 )
 
 
@@ -515,11 +500,6 @@ def _einsum_abstract(*avals: Aval, subscripts: str) -> Aval:
     return Aval(tuple([sizes[c] for c in output]), avals[0].dtype)
 
 
-def _einsum_jvp(tangents: Any, out: Any, *xs: Any, subscripts: str) -> Any:
-    terms = [None if t is None else einsum_p(*xs[:i], t, *xs[i + 1 :], subscripts=subscripts) for i, t in enumerate(tangents)]
-    return sum_tangents(terms, add)
-
-
 def _einsum_transpose(ct: Any, *xs: Any, subscripts: str) -> list:
     """The cotangent takes the place of the operand, and the operand's letters that of the output."""
     terms, output = _einsum_terms(subscripts)
@@ -542,9 +522,9 @@ def _einsum_batch(size: int, args: Any, batched: Any, *, subscripts: str) -> tup
     return einsum_p(*args, subscripts=f"{new}->{letter}{output}"), True
 
 
-einsum_p = Primitive(
-    "einsum", _einsum_impl, _einsum_abstract, jvp=_einsum_jvp, transpose=_einsum_transpose, batch=_einsum_batch,
-    lowering=_einsum_lowering,
+einsum_p: Primitive = Primitive(
+    "einsum", _einsum_impl, _einsum_abstract, jvp=multilinear(lambda: einsum_p), transpose=_einsum_transpose,
+    batch=_einsum_batch, lowering=_einsum_lowering,
 )
 
 

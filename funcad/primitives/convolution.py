@@ -23,11 +23,9 @@ from funcad.configuration import NamedTuple
 from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.primitives import families
-from funcad.primitives.arithmetic import add
-from funcad.primitives.contraction import permute
 from funcad.primitives.conversion import convert
-from funcad.primitives.families import align_batched, avals_text, structural, sum_tangents
-from funcad.primitives.shape import reshape, rev, zeros
+from funcad.primitives.families import align_batched, avals_text, structural
+from funcad.primitives.shape import multilinear, permute, reshape, rev, zeros
 
 _COLUMNS = 1 << 22  # elements of the buffer of columns; larger inputs are done in chunks of N
 
@@ -176,12 +174,6 @@ def _exchange(x: Any) -> Any:
     return permute(x, (0, 2, 1, *range(3, ndim)))
 
 
-def _conv_jvp(tangents: Any, out: Any, x: Any, kernel: Any, **params: Any) -> Any:
-    tx, tk = tangents
-    terms = [None if tx is None else conv_p(tx, kernel, **params), None if tk is None else conv_p(x, tk, **params)]
-    return sum_tangents(terms, add)
-
-
 def _conv_transpose(ct: Any, x: Any, kernel: Any, *, strides: Any, padding: Any, x_dilation: Any, kernel_dilation: Any) -> list:
     aval = x.aval if is_linear(x) else kernel.aval
     sx = aval.shape if is_linear(x) else shape_of(x)
@@ -256,8 +248,9 @@ def _conv_paths(position: int, factor: np.ndarray, shape: tuple, **params: Any) 
     return np.concatenate(rows), np.concatenate(columns)
 
 
-conv_p = Primitive(
-    "conv", _conv_impl, _conv_abstract, jvp=_conv_jvp, transpose=_conv_transpose, batch=_conv_batch, paths=_conv_paths
+conv_p: Primitive = Primitive(
+    "conv", _conv_impl, _conv_abstract, jvp=multilinear(lambda: conv_p), transpose=_conv_transpose, batch=_conv_batch,
+    paths=_conv_paths,
 )
 
 

@@ -23,7 +23,7 @@ from funcad.primitives.comparison import eq, select
 from funcad.primitives.conversion import complex_dtype, conj, convert, imag, make_complex, real
 from funcad.primitives.families import REAL, elementwise, sum_tangents
 from funcad.primitives.reduction import argmax, reduce_sum
-from funcad.primitives.shape import broadcast_to, concatenate, reshape, slice_p
+from funcad.primitives.shape import broadcast_to, concatenate, multilinear, reshape, slice_p
 
 from funcad.primitives.linear_systems import (  # isort: skip
     hermitian_part, in_columns, in_rows, inv, linalg_of, mH, missing_on_device, mm, mT, of_finite, square_aval, stacked,
@@ -74,16 +74,6 @@ def _outer_sum_impl(xp: Any, u: Any, c: Any, v: Any) -> Any:
     return (u * c) @ xp.swapaxes(v, -1, -2)
 
 
-def _outer_sum_jvp(tangents: Any, out: Any, u: Any, c: Any, v: Any) -> Any:
-    tu, tc, tv = tangents
-    terms = [
-        None if tu is None else outer_sum(tu, c, v),
-        None if tc is None else outer_sum(u, tc, v),
-        None if tv is None else outer_sum(u, c, tv),
-    ]
-    return sum_tangents(terms, add)
-
-
 def _outer_sum_transpose(ct: Any, u: Any, c: Any, v: Any) -> list:
     return [
         scale_columns(mm(ct, v), c) if is_linear(u) else None,
@@ -96,19 +86,9 @@ outer_sum = stacked(
     "outer_sum",
     _outer_sum_impl,
     lambda u, c, v: Aval((*u.shape[:-1], v.shape[-2]), u.dtype),
-    _outer_sum_jvp,
+    multilinear(lambda: outer_sum),
     transpose=_outer_sum_transpose,
 )
-
-
-def _inner_diagonal_jvp(tangents: Any, out: Any, u: Any, t: Any, v: Any) -> Any:
-    tu, tt, tv = tangents
-    terms = [
-        None if tu is None else inner_diagonal(tu, t, v),
-        None if tt is None else inner_diagonal(u, tt, v),
-        None if tv is None else inner_diagonal(u, t, tv),
-    ]
-    return sum_tangents(terms, add)
 
 
 def _inner_diagonal_transpose(ct: Any, u: Any, t: Any, v: Any) -> list:
@@ -123,7 +103,7 @@ inner_diagonal = stacked(
     "inner_diagonal",
     lambda xp, u, t, v: (u * (t @ v)).sum(-2),
     lambda u, t, v: Aval((*u.shape[:-2], u.shape[-1]), u.dtype),
-    _inner_diagonal_jvp,
+    multilinear(lambda: inner_diagonal),
     transpose=_inner_diagonal_transpose,
 )
 

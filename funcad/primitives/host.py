@@ -26,7 +26,7 @@ from funcad.host.where import state
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import subjaxprs
 from funcad.ir.primitive import Primitive
-from funcad.primitives.shape import broadcast_leading
+from funcad.primitives.shape import with_lanes
 
 VMAP_METHODS = (None, "sequential", "expand_dims", "broadcast_all")
 _PYTHON_KINDS = {bool: "b", int: "biufc", float: "fc", complex: "c"}
@@ -232,8 +232,7 @@ def _pure_batch(
         outs = pure_callback_p(*args, call=call.per_lane(size, batched), vmap_method=vmap_method)
     else:
         leading = size if vmap_method == "broadcast_all" else 1
-        args = [a if b else broadcast_leading(a, leading) for a, b in zip(args, batched)]
-        outs = pure_callback_p(*args, call=call.whole(size), vmap_method=vmap_method)
+        outs = pure_callback_p(*with_lanes(leading, args, batched), call=call.whole(size), vmap_method=vmap_method)
     return outs, [True] * len(outs)
 
 

@@ -7,13 +7,12 @@ of a lane that takes the branch, and the results are thrown away by `select_lane
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from funcad.ir.aval import Aval, Stack, StackAval, aval_of, shape_of
 from funcad.ir.primitive import Primitive
 from funcad.primitives.comparison import select
-from funcad.primitives.loop import is_stack, lead, map_entries, stack_empty, stack_select
+from funcad.primitives.loop import batched_entries, is_stack, map_entries, stack_empty, stack_select
 from funcad.primitives.reduction import reduce_any
 from funcad.primitives.shape import broadcast_in_dim
 
@@ -53,10 +52,6 @@ def _pick_abstract(x: Any, mask: Aval) -> Any:
     return Aval(x.shape, x.dtype)
 
 
-def _pick_batch(size: int, args: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, bool]:
-    return pick_lanes(*[a if b else lead(a, size) for a, b in zip(args, batched)]), True
-
-
 def _keep_lanes(t: Any, mask: Any) -> Any:
     """t on the lanes of the mask, zero on the others."""
     if is_stack(t):
@@ -71,7 +66,7 @@ pick_lanes = Primitive(
     _pick_abstract,
     jvp=lambda tangents, out, x, mask: _keep_lanes(tangents[0], mask),
     transpose=lambda ct, x, mask: [_keep_lanes(ct, mask), None],  # results of idle lanes are dropped: zero cotangents
-    batch=_pick_batch,
+    batch=batched_entries(lambda: pick_lanes),
     reach="picks",
     may_share=True,
 )

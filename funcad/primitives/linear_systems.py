@@ -23,11 +23,11 @@ from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear, not_linear
 from funcad.primitives import contraction
 from funcad.primitives.arithmetic import add, mul, neg, sub
-from funcad.primitives.contraction import matmul, permute
+from funcad.primitives.contraction import matmul
 from funcad.primitives.conversion import conj, imag, make_complex, real
 from funcad.primitives.families import REAL, avals_text, structural, sum_tangents
 from funcad.primitives.reduction import reduce_sum
-from funcad.primitives.shape import broadcast_in_dim, broadcast_leading, concatenate, pad, reshape, static_slice, transpose
+from funcad.primitives.shape import broadcast_in_dim, concatenate, pad, permute, reshape, static_slice, transpose, with_lanes
 
 mm = contraction.matmul
 
@@ -131,8 +131,7 @@ def stacked(
         found = batch(size, args, batched, **params) if batch is not None else None
         if found is not None:
             return found
-        whole = [a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]
-        return primitive(*whole, **params), ([True] * multiple if multiple else True)
+        return primitive(*with_lanes(size, args, batched), **params), ([True] * multiple if multiple else True)
 
     primitive = Primitive(
         name,

@@ -185,12 +185,13 @@ def stack_empty(aval: Any) -> Any:
     return stack_empty_p(aval=aval)
 
 
+def batched_entries(primitive: Callable[[], Primitive]) -> Callable[..., tuple[Any, bool]]:
+    """The batch rule of an operation that is itself on arrays, or stacks, with a new axis 0."""
+    return lambda size, args, batched: (primitive()(*[x if b else lead(x, size) for x, b in zip(args, batched)]), True)
+
+
 def _add_impl(xp: Any, x: Any, y: Any) -> Any:
     return map_entries(lambda a, b: b if a is None else a if b is None else a + b, x.aval, x, y)
-
-
-def _add_batch(size: int, args: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, bool]:
-    return stack_add_p(*[x if b else lead(x, size) for x, b in zip(args, batched)]), True
 
 
 stack_add_p = Primitive(
@@ -199,7 +200,7 @@ stack_add_p = Primitive(
     lambda x, y: x,
     jvp=lambda tangents, out, x, y: add_values(*tangents),
     transpose=lambda ct, x, y: [ct if is_linear(x) else None, ct if is_linear(y) else None],
-    batch=_add_batch,
+    batch=batched_entries(lambda: stack_add_p),
     reach="pointwise",
 )
 
@@ -299,10 +300,6 @@ def _select_transpose(ct: Any, mask: Any, x: Any, y: Any) -> list[Any]:
     ]
 
 
-def _select_batch(size: int, args: Sequence[Any], batched: Sequence[bool]) -> tuple[Any, bool]:
-    return stack_select(*[x if b else lead(x, size) for x, b in zip(args, batched)]), True
-
-
 # Entry by entry, x on the lanes where the mask holds and y on the others; what is missing is zero.
 # The mask may be a stack itself: of one bool for each element.
 stack_select = Primitive(  # mask has the leading (batch) axes of the entries, or is a stack of their bools
@@ -311,7 +308,7 @@ stack_select = Primitive(  # mask has the leading (batch) axes of the entries, o
     lambda mask, x, y: x,
     jvp=_select_jvp,
     transpose=_select_transpose,
-    batch=_select_batch,
+    batch=batched_entries(lambda: stack_select),
     reach="choice",
 )
 

@@ -139,25 +139,25 @@ def _in(dtype: np.dtype, f: Callable[..., Any], xp: Any, args: Any) -> Any:
 # -- division
 
 
-def remainder(xp: Any, theirs: Any, x: Any, y: Any) -> Any:
-    """The remainder with the sign of the divisor; a zero has it, too."""
-    dtype = _dtype((x, y))
-    return theirs(x, y) if dtype.kind != "f" else _in(_SINGLE if dtype == _HALF else dtype, _remainder, xp, (x, y))
+def _of_floats(f: Callable[..., Any]) -> Callable[..., Any]:
+    """f for floats, the library's own function for others."""
+
+    def divided(xp: Any, theirs: Any, x: Any, y: Any) -> Any:
+        dtype = _dtype((x, y))
+        return theirs(x, y) if dtype.kind != "f" else _in(_SINGLE if dtype == _HALF else dtype, f, xp, (x, y))
+
+    return divided
 
 
-def _remainder(xp: Any, x: Any, y: Any) -> Any:
+@_of_floats  # the remainder with the sign of the divisor; a zero has it, too
+def remainder(xp: Any, x: Any, y: Any) -> Any:
     rest = xp.fmod(x, y)
     rest = xp.where((rest != 0) & ((rest < 0) != (y < 0)), rest + y, rest)
     return xp.where(rest == 0, xp.copysign(rest, y), rest)
 
 
-def floor_divide(xp: Any, theirs: Any, x: Any, y: Any) -> Any:
-    """The integer n for which x - n y is the remainder."""
-    dtype = _dtype((x, y))
-    return theirs(x, y) if dtype.kind != "f" else _in(_SINGLE if dtype == _HALF else dtype, _floor_divide, xp, (x, y))
-
-
-def _floor_divide(xp: Any, x: Any, y: Any) -> Any:
+@_of_floats  # the integer n for which x - n y is the remainder
+def floor_divide(xp: Any, x: Any, y: Any) -> Any:
     rest, quotient = xp.fmod(x, y), xp.true_divide(x, y)
     n = (x - rest) / y
     n = xp.where((rest != 0) & ((rest < 0) != (y < 0)), n - 1.0, n)

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
@@ -23,7 +22,7 @@ from funcad.host.devices import namespace_of
 from funcad.ir.aval import Aval
 from funcad.ir.primitive import Primitive
 from funcad.primitives.families import broadcast_in_dim, elementwise, exact_square, structural
-from funcad.primitives.shape import broadcast_leading
+from funcad.primitives.shape import batched_with
 
 
 class NotTheSame(ArithmeticError):
@@ -63,11 +62,6 @@ def _checked_impl(xp: Any, x: Any, *numbers: Any, function: str) -> Any:
     return x
 
 
-def _batch(size: int, args: Sequence[Any], batched: Sequence[bool], *, function: str) -> tuple[Any, bool]:
-    whole = [a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]
-    return checked(*whole, function=function), True
-
-
 # x, the result of Python's function of this name for the numbers, which raises where that does
 checked = Primitive(
     "python_checked",
@@ -75,7 +69,7 @@ checked = Primitive(
     lambda x, *numbers, function: Aval(x.shape, x.dtype, x.weak),
     jvp=lambda tangents, out, *operands, function: tangents[0],
     transpose=lambda ct, x, *numbers, function: [ct, *[None] * len(numbers)],
-    batch=_batch,
+    batch=batched_with(lambda: checked),
     square=lambda x, *numbers, function: exact_square(x),
     asserts=True,
     may_share=True,

@@ -23,7 +23,7 @@ from funcad.ir.aval import Aval
 from funcad.ir.primitive import Primitive
 from funcad.primitives.arithmetic import mul, square
 from funcad.primitives.families import elementwise
-from funcad.primitives.shape import broadcast_leading
+from funcad.primitives.shape import batched_with
 from funcad.primitives.transcendental import exp
 
 # -- the inverse error function by polynomials: what turns uniform numbers into normal ones
@@ -425,8 +425,5 @@ fold = Primitive(
     _fold_impl,
     _fold_abstract,
     jvp=_nothing,
-    batch=lambda size, args, batched: (
-        fold(*[a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]),
-        True,
-    ),
+    batch=batched_with(lambda: fold),
 )

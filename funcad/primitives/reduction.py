@@ -18,12 +18,12 @@ from funcad.host.devices import deliver, pending
 from funcad.host.real_types import of_reduction
 from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, Reduction, Said
-from funcad.primitives import families
 from funcad.primitives.arithmetic import add, div, maximum, mul, square_p, sub
 from funcad.primitives.comparison import and_, eq, isfinite, isnan, or_, select
 from funcad.primitives.conversion import convert
-from funcad.primitives.families import REAL, broadcast_in_dim, implementation, kept_axes, reduce_sum, reduced_aval, structural
+from funcad.primitives.families import BOOL, REAL, implementation, kept_axes, reduce_sum, reduced_aval, structural
 from funcad.primitives.families import reduce_sum_p as reduce_sum_p
+from funcad.primitives.shape import batched_with, broadcast_in_dim, next_axes, next_axis
 from funcad.primitives.transcendental import exp
 
 # -- cumulative sums, products, maxima, minima and logsumexps along one axis, forwards or in reverse
@@ -44,10 +44,6 @@ def along(ndim: int, axis: int, entry: Any) -> tuple:
 
 def _flipped(x: Any, axis: int, reverse: bool) -> Any:
     return x[along(x.ndim, axis, slice(None, None, -1))] if reverse else x
-
-
-def _aligned(size: int, args: Any, batched: Any) -> list:
-    return families.align_batched(size, args, batched)
 
 
 def keep(t: Any, mask: Any) -> Any:
@@ -76,10 +72,7 @@ shift_p = Primitive(
     lambda x, *, axis, reverse, fill: Aval(x.shape, x.dtype),
     jvp=lambda tangents, out, x, *, axis, reverse, fill: shift(tangents[0], axis, reverse=reverse),
     transpose=lambda ct, x, *, axis, reverse, fill: [shift(ct, axis, reverse=not reverse)],
-    batch=lambda size, args, batched, *, axis, reverse, fill: (
-        shift_p(args[0], axis=axis + 1, reverse=reverse, fill=fill),
-        True,
-    ),
+    batch=batched_with(lambda: shift_p, axis=next_axis),
     reach="picks",
 )
 
@@ -150,10 +143,7 @@ linear_recurrence_p = Primitive(
     _recurrence_abstract,
     jvp=_recurrence_jvp,
     transpose=_recurrence_transpose,
-    batch=lambda size, args, batched, *, axis, reverse: (
-        linear_recurrence(*_aligned(size, args, batched), axis + 1, reverse),
-        True,
-    ),
+    batch=batched_with(lambda: linear_recurrence_p, axis=next_axis),
 )
 
 
@@ -268,10 +258,6 @@ def _weights_impl(xp: Any, x: Any, out: Any, *, axis: int, reverse: bool) -> lis
     return [_flipped(y, axis, reverse) for y in (tied, share, decay)]
 
 
-def _weights_batch(size: int, args: Any, batched: Any, *, axis: int, reverse: bool) -> tuple[Any, Any]:
-    return extremum_weights_p(*_aligned(size, args, batched), axis=axis + 1, reverse=reverse), [True] * 3
-
-
 # Of a running maximum or minimum: which elements are tied with it, and the factors of the tied element's and of the previous
 # result's tangent. The c-th of equal extrema takes 1/c of its own tangent and (c-1)/c of the others' mean.
 extremum_weights_p = Primitive(
@@ -279,7 +265,7 @@ extremum_weights_p = Primitive(
     _weights_impl,
     lambda x, out, *, axis, reverse: [Aval(x.shape, np.dtype(bool)), Aval(x.shape, x.dtype), Aval(x.shape, x.dtype)],
     jvp=lambda tangents, out, x, y, *, axis, reverse: [None] * 3,
-    batch=_weights_batch,
+    batch=batched_with(lambda: extremum_weights_p, axis=next_axis),
     multiple=True,
 )
 
@@ -332,10 +318,6 @@ def cumlogsumexp(x: Any, axis: int, reverse: bool = False) -> Any:
 # -- reductions over axes
 
 
-def _moved(axes: tuple) -> tuple:
-    return tuple([a + 1 for a in axes])
-
-
 # CuPy folds by these functions; it does not reduce by other ufuncs
 _ON_DEVICE = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min", "logical_or": "any", "logical_and": "all"}
 
@@ -382,7 +364,7 @@ def reduction(
         impl,
         abstract_eval,
         jvp=jvp,
-        batch=lambda size, args, batched, *, axes: (primitive(args[0], axes=_moved(axes)), True),
+        batch=lambda size, args, batched, *, axes: (primitive(args[0], axes=next_axes(size, axes)), True),
         layout=of_reduction,
         reduction=fact,
         label="reduce",
@@ -414,11 +396,6 @@ def reduce_prod(x: Any, *, axes: tuple) -> Any:
 # -- max and min
 
 
-def _copies(size: int, x: Any) -> Any:
-    shape = shape_of(x)
-    return broadcast_in_dim(x, shape=(size, *shape), axes=tuple(range(1, len(shape) + 1)))
-
-
 def _kept(x: Any, axes: tuple) -> tuple:
     """The shape of a reduction of x that keeps its axes."""
     return tuple([1 if i in axes else n for i, n in enumerate(x.shape)])
@@ -445,7 +422,11 @@ def _tied_spread_impl(xp: Any, t: Any, x: Any, out: Any, *, axes: tuple) -> Any:
 
 
 # the same in operations that fuse
-def _spread_over(x: Any, shape: tuple, axes: tuple) -> Any:
+def count_over(shape: tuple, axes: tuple) -> int:
+    return prod([shape[i] for i in axes])
+
+
+def spread_over(x: Any, shape: tuple, axes: tuple) -> Any:
     return broadcast_in_dim(x, shape=shape, axes=kept_axes(len(shape), axes))
 
 
@@ -460,7 +441,7 @@ def _counted(axes: tuple, *xs: Any) -> bool:
 
 def _ties(x: Any, out: Any, axes: tuple) -> tuple[Any, Any]:
     """Where x attains its extremum `out`, and how often along each line: NaN attains it, for then the extremum is NaN too."""
-    mask = or_(eq(x, _spread_over(out, shape_of(x), axes)), isnan(x))
+    mask = or_(eq(x, spread_over(out, shape_of(x), axes)), isnan(x))
     return mask, reduce_sum(convert(mask, x.dtype), axes=axes)
 
 
@@ -475,16 +456,13 @@ def _tied_spread_lowering(t: Any, x: Any, out: Any, *, axes: tuple) -> Any:
     if not _counted(axes, t, x, out):
         return None
     mask, count = _ties(x, out, axes)  # where the count is zero, nothing is selected
-    return select(mask, _spread_over(div(t, count), shape_of(x), axes), 0.0)
+    return select(mask, spread_over(div(t, count), shape_of(x), axes), 0.0)
 
 
 def _tied_primitive(
     name: str, impl: Callable[..., Any], aval: Callable[..., Aval], other: Callable[[], Primitive], reach: str,
     lowering: Callable[..., Any],
 ) -> Primitive:
-    def batch(size: int, args: Any, batched: Any, *, axes: tuple) -> tuple[Any, bool]:
-        return primitive(*[a if b else _copies(size, a) for a, b in zip(args, batched)], axes=_moved(axes)), True
-
     primitive = Primitive(
         name,
         impl,
@@ -493,7 +471,7 @@ def _tied_primitive(
             None if tangents[0] is None else primitive(tangents[0], x, out, axes=axes)
         ),
         transpose=lambda ct, t, x, out, *, axes: [other()(ct, x, out, axes=axes), None, None],
-        batch=batch,
+        batch=batched_with(lambda: primitive, axes=next_axes),
         reach=reach,
         lowering=lowering,
     )
@@ -539,9 +517,9 @@ def reduce_min(x: Any, *, axes: tuple) -> Any:
 # -- truth and positions: without derivative
 
 # Is any element over the axes true (nonzero)? A bool.
-reduce_any = reduction("reduce_any", Reduction(np.logical_or, False), dtype=families.BOOL)
+reduce_any = reduction("reduce_any", Reduction(np.logical_or, False), dtype=BOOL)
 # Are all elements over the axes true (nonzero)? A bool.
-reduce_all = reduction("reduce_all", Reduction(np.logical_and, True), dtype=families.BOOL)
+reduce_all = reduction("reduce_all", Reduction(np.logical_and, True), dtype=BOOL)
 
 
 def _position(name: str, impl: Callable[..., Any]) -> Primitive:
@@ -554,7 +532,7 @@ def _position(name: str, impl: Callable[..., Any]) -> Primitive:
         name,
         impl,
         abstract_eval,
-        batch=lambda size, args, batched, *, axis: (primitive(args[0], axis=axis + 1), True),
+        batch=batched_with(lambda: primitive, axis=next_axis),
     )
     return primitive
 
@@ -579,13 +557,6 @@ def argmin(x: Any, axis: int) -> Any:
 # the deviations times the tangent; that the mean moves too cancels, because deviations add up to zero.
 
 
-def _count(shape: tuple, axes: tuple) -> int:
-    n = 1
-    for i in axes:
-        n *= shape[i]
-    return n
-
-
 def _apply(primitive: Any, ufunc: Any, *operands: Any, **options: Any) -> Any:
     """A step, whose warnings have its own name."""
     try:
@@ -596,7 +567,7 @@ def _apply(primitive: Any, ufunc: Any, *operands: Any, **options: Any) -> Any:
 
 
 def _variance_impl(xp: Any, x: Any, *, axes: tuple, ddof: float) -> Any:
-    n = _count(x.shape, axes)
+    n = count_over(x.shape, axes)
     add = np.add.reduce if xp is np else xp.sum
     center = _apply(reduce_sum_p, add, x, axis=axes, keepdims=True) / x.dtype.type(n)
     deviation = _apply(sub, xp.subtract, x, center)
@@ -615,13 +586,13 @@ def _twice_a_part(n: float) -> float:
 def _slope_of_variance(x: Any, *, axes: tuple, ddof: float) -> Any:
     """The deviations from the mean, times what the variance changes with each of their squares, twice."""
     shape = shape_of(x)
-    n = _count(shape, axes)
+    n = count_over(shape, axes)
     center = broadcast_in_dim(div(reduce_sum(x, axes=axes), float(n)), shape=shape, axes=kept_axes(len(shape), axes))
     return mul(_twice_a_part(n - ddof), sub(x, center))
 
 
 def _slope_impl(xp: Any, x: Any, *, axes: tuple, ddof: float) -> Any:
-    n = _count(x.shape, axes)
+    n = count_over(x.shape, axes)
     center = (np.add.reduce if xp is np else xp.sum)(x, axis=axes, keepdims=True) / x.dtype.type(n)
     return x.dtype.type(_twice_a_part(n - ddof)) * (x - center)
 
@@ -639,7 +610,7 @@ variance_p = Primitive(
     _variance_impl,
     lambda x, *, axes, ddof: reduced_aval(x, axes),
     jvp=_variance_jvp,
-    batch=lambda size, args, batched, *, axes, ddof: (variance(args[0], axes=tuple([a + 1 for a in axes]), ddof=ddof), True),
+    batch=batched_with(lambda: variance_p, axes=next_axes),
     layout=of_reduction,
 )
 

@@ -27,7 +27,7 @@ from funcad.primitives.arithmetic import add, div, mul, sub
 from funcad.primitives.comparison import lt, select
 from funcad.primitives.families import native_order
 from funcad.primitives.random_bits import draw_p, finished, hash_words, threefry
-from funcad.primitives.shape import broadcast_leading
+from funcad.primitives.shape import batched_with
 from funcad.primitives.special_gamma import digamma
 from funcad.primitives.special_incomplete import random_gamma_grad
 
@@ -125,10 +125,6 @@ def _last_accepted(elements: _Elements, dtype: np.dtype, rounds: int, propose: C
         open_ = xp.concatenate(rest)
         step += 1
     return out
-
-
-def _aligned(size: int, args: Any, batched: Any) -> list:
-    return [a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]
 
 
 def _check_keys(name: str, keys: Aval, *parameters: Aval) -> None:
@@ -230,7 +226,7 @@ random_gamma_p = Primitive(
     _gamma_impl,
     _gamma_abstract,
     jvp=_gamma_jvp,
-    batch=lambda size, args, batched, **params: (random_gamma_p(*_aligned(size, args, batched), **params), True),
+    batch=batched_with(lambda: random_gamma_p),
 )
 
 
@@ -299,7 +295,7 @@ poisson_draw = Primitive(
     _poisson_impl,
     _poisson_abstract,
     jvp=lambda tangents, out, keys, rate, *, dtype: None,
-    batch=lambda size, args, batched, **params: (poisson_draw(*_aligned(size, args, batched), **params), True),
+    batch=batched_with(lambda: poisson_draw),
 )
 
 
@@ -412,7 +408,7 @@ binomial_draw = Primitive(
     _binomial_impl,
     _binomial_abstract,
     jvp=_binomial_jvp,
-    batch=lambda size, args, batched, **params: (binomial_draw(*_aligned(size, args, batched), **params), True),
+    batch=batched_with(lambda: binomial_draw),
 )
 
 

@@ -16,7 +16,7 @@ from funcad.primitives.arithmetic import abs_, add, div, maximum, minimum, mul, 
 from funcad.primitives.comparison import and_, ge, isfinite, le, lt, not_, select
 from funcad.primitives.conversion import convert
 from funcad.primitives.families import broadcast_in_dim, reduce_sum
-from funcad.primitives.shape import broadcast_leading
+from funcad.primitives.shape import batched_with
 from funcad.primitives.transcendental import pow
 
 _SAFETY, _LEAST, _MOST = 0.9, 0.2, 10.0
@@ -54,16 +54,12 @@ def _written_advance(y: Any, h: Any, *slopes: Any, weights: tuple) -> Any:
     return add(y, _written_change(h, slopes, weights))
 
 
-def _aligned(size: int, args: Any, batched: Any) -> list:
-    return [a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]
-
-
 advance_p: Primitive = Primitive(
     "advance",
     _advance_impl,
     lambda y, h, *slopes, weights: Aval(y.shape, y.dtype),
     lowering=_written_advance,
-    batch=lambda size, args, batched, *, weights: (advance_p(*_aligned(size, args, batched), weights=weights), True),
+    batch=batched_with(lambda: advance_p),
 )
 
 
@@ -135,10 +131,7 @@ control_p: Primitive = Primitive(
     "control",
     _control_impl,
     _control_abstract,
-    batch=lambda size, args, batched, *, error, **params: (
-        control_p(*_aligned(size, args, batched), error=error, **params),
-        [True] * (6 + len(error)),
-    ),
+    batch=batched_with(lambda: control_p),
     lowering=_written_control,
     multiple=True,
     may_share=True,

@@ -6,7 +6,7 @@ an operand changes its shape to meet another. Its transpose is a sum over the ax
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from funcad.ir.trace import stage_constants
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import add, square, sub
 from funcad.primitives.conversion import convert
-from funcad.primitives.families import avals_text, broadcast_in_dim, exact_square, structural
+from funcad.primitives.families import avals_text, broadcast_in_dim, exact_square, structural, sum_tangents
 from funcad.primitives.families import reshape as reshape
 
 
@@ -27,6 +27,40 @@ def broadcast_leading(x: Any, size: int) -> Any:
     """`size` equal copies along a new axis 0."""
     shape = shape_of(x)
     return broadcast_in_dim(x, shape=(size, *shape), axes=tuple(range(1, len(shape) + 1)))
+
+
+def with_lanes(size: int, args: Sequence[Any], batched: Sequence[bool]) -> list[Any]:
+    """Operands that all have the batch axis."""
+    return [a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]
+
+
+def batched_with(primitive: Callable[[], Primitive], **moved: Callable[[int, Any], Any]) -> Callable[..., tuple[Any, Any]]:
+    """The batch rule of an operation that is itself on operands with a new axis 0, but for params: `moved(size, value)`."""
+
+    def batch(size: int, args: Sequence[Any], batched: Sequence[bool], /, **params: Any) -> tuple[Any, Any]:
+        params.update({name: move(size, params[name]) for name, move in moved.items()})
+        out = primitive()(*with_lanes(size, args, batched), **params)
+        return out, [True] * len(out) if primitive().multiple else True
+
+    return batch
+
+
+def multilinear(primitive: Callable[[], Primitive]) -> Callable[..., Any]:
+    """The jvp of an operation that is linear in each of its operands."""
+
+    def jvp(tangents: Sequence[Any], out: Any, *xs: Any, **params: Any) -> Any:
+        terms = [None if t is None else primitive()(*xs[:i], t, *xs[i + 1 :], **params) for i, t in enumerate(tangents)]
+        return sum_tangents(terms, add)
+
+    return jvp
+
+
+def next_axis(size: int, axis: int) -> int:
+    return axis + 1
+
+
+def next_axes(size: int, axes: tuple) -> tuple:
+    return tuple([a + 1 for a in axes])
 
 
 def broadcast_to(x: Any, shape: tuple) -> Any:
@@ -123,10 +157,6 @@ def _concatenate_transpose(ct: Any, *xs: Any, axis: int) -> list:
     return result
 
 
-def _concatenate_batch(size: int, args: Any, batched: Any, *, axis: int) -> tuple[Any, bool]:
-    return concatenate([a if b else broadcast_leading(a, size) for a, b in zip(args, batched)], axis=axis + 1), True
-
-
 def _concatenate_square(*xs: Any, axis: int) -> Any:
     found = [exact_square(x) for x in xs]
     if all([s is None for s in found]):
@@ -140,7 +170,7 @@ concatenate_p = Primitive(
     _concatenate_abstract,
     jvp=_concatenate_jvp,
     transpose=_concatenate_transpose,
-    batch=_concatenate_batch,
+    batch=batched_with(lambda: concatenate_p, axis=next_axis),
     square=_concatenate_square,
     ready=lambda *avals, axis: lambda *xs: np.concatenate(xs, axis),
     reach="moves",
@@ -209,13 +239,17 @@ def static_slice(x: Any, start: int, stop: int, axis: int = 0) -> Any:
     return slice_p(x, start=starts, limit=limits, strides=None)
 
 
+def permute(x: Any, perm: Sequence[int]) -> Any:
+    """`transpose`, or x itself if nothing moves."""
+    perm = tuple(perm)
+    return x if perm == tuple(range(len(perm))) else transpose(x, perm=perm)
+
+
 def move_axis(x: Any, source: int, destination: int) -> Any:
-    if source == destination:
-        return x
-    ndim = len(aval_of(x).shape)
-    order = [i for i in range(ndim) if i != source]
-    order.insert(destination, source)
-    return transpose(x, perm=tuple(order))
+    """One axis moved, the others in their order."""
+    perm = [i for i in range(len(shape_of(x))) if i != source]
+    perm.insert(destination, source)
+    return permute(x, perm)
 
 
 def _pad_impl(xp: Any, x: Any, *, low: tuple, high: tuple, interior: tuple) -> Any:

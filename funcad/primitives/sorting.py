@@ -16,7 +16,7 @@ from funcad.ir.aval import Aval, shape_of
 from funcad.ir.primitive import Primitive
 from funcad.primitives.basic_indexing import take_along
 from funcad.primitives.reduction import along
-from funcad.primitives.shape import broadcast_leading
+from funcad.primitives.shape import batched_with, next_axis, with_lanes
 
 _INDEX = np.dtype(np.int64)
 _LONG = 1024
@@ -47,10 +47,7 @@ argsort_p = Primitive(
     "argsort",
     _argsort_impl,
     lambda x, *, axis, stable, descending: Aval(x.shape, _INDEX),
-    batch=lambda size, args, batched, *, axis, stable, descending: (
-        argsort(args[0], axis + 1, stable, descending),
-        True,
-    ),
+    batch=batched_with(lambda: argsort_p, axis=next_axis),
 )
 
 
@@ -64,7 +61,7 @@ sort_p = Primitive(
     lambda xp, x, *, axis: xp.sort(x, axis=axis),
     lambda x, *, axis: Aval(x.shape, x.dtype),
     jvp=lambda tangents, out, x, *, axis: take_along(tangents[0], argsort(x, axis), axis, unique=True),
-    batch=lambda size, args, batched, *, axis: (sort(args[0], axis + 1), True),
+    batch=batched_with(lambda: sort_p, axis=next_axis),
 )
 
 
@@ -91,10 +88,7 @@ argsort_many_p = Primitive(
     "argsort_many",
     _argsort_many_impl,
     lambda *keys, axis: Aval(keys[0].shape, _INDEX),
-    batch=lambda size, args, batched, *, axis: (
-        argsort_many_p(*[a if b else broadcast_leading(a, size) for a, b in zip(args, batched)], axis=axis + 1),
-        True,
-    ),
+    batch=batched_with(lambda: argsort_many_p, axis=next_axis),
 )
 
 
@@ -144,7 +138,7 @@ top_k_p = Primitive(
     _top_k_impl,
     _top_k_abstract,
     jvp=lambda tangents, out, x, *, k: [take_along(tangents[0], out[1], len(shape_of(x)) - 1, unique=True), None],
-    batch=lambda size, args, batched, *, k: (list(top_k(args[0], k)), [True, True]),
+    batch=batched_with(lambda: top_k_p),
     multiple=True,
 )
 
@@ -182,8 +176,7 @@ def _searchsorted_abstract(table: Aval, values: Aval, *, side: str, lanes: int) 
 def _searchsorted_batch(size: int, args: Any, batched: Any, *, side: str, lanes: int) -> tuple[Any, bool]:
     if not batched[0] and not lanes:
         return searchsorted(*args, side), True
-    args = [a if b else broadcast_leading(a, size) for a, b in zip(args, batched)]
-    return searchsorted_p(*args, side=side, lanes=lanes + 1), True
+    return searchsorted_p(*with_lanes(size, args, batched), side=side, lanes=lanes + 1), True
 
 
 # the table's leading `lanes` axes are separate tables, each for its own values

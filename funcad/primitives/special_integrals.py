@@ -28,7 +28,7 @@ from funcad.primitives.transcendental import cos, cosh, exp, sin, sinc
 from funcad.primitives.special_rules import (  # isort: skip
     by, circle, function_of, gauss, in_double, kernel,
     missing, numeric, numerical, partials, several,
-    special_of, ufunc,
+    special_of, ufunc, rising,
 )
 
 # -- Carlson's elliptic integrals, those of Legendre by the parameter, Jacobi's functions, the arithmetic-geometric mean
@@ -485,13 +485,6 @@ def lambertw(z: Any, k: int = 0, tol: float = 1e-8) -> Any:
 # last digits are lost where they alternate; docs/special_functions.md has the errors.
 
 
-def _rising(a: Any, k: int) -> Any:
-    out: Any = 1.0
-    for i in range(k):
-        out = out * (a + i)
-    return out
-
-
 def _sum(x: Any, tops: tuple, bottoms: tuple, count: int) -> Any:
     """The sum of x**j / j! times the Pochhammer symbols of `tops` over those of `bottoms`, until it has converged."""
     term = 1.0 + 0.0 * sum(tops) + 0.0 * sum(bottoms) + 0.0 * x
@@ -532,7 +525,7 @@ def _room(b: Any) -> Any:
 
 def _kummer(a: Any, b: Any, x: Any, k: int) -> Any:
     """Of 1F1, by exp(x) M(b - a, b, -x) where x is negative."""
-    scale = _rising(a, k) / _rising(b, k)
+    scale = rising(a, k) / rising(b, k)
     a, b = a + k, b + k
     mirrored = x < 0
     count = int(200 + 2 * float(np.max(abs(x)))) if x.size else 0
@@ -550,7 +543,7 @@ kernel("hyp1f1")(
 
 
 def _gauss_series(a: Any, b: Any, c: Any, x: Any, k: int) -> Any:
-    scale = _rising(a, k) * _rising(b, k) / _rising(c, k)
+    scale = rising(a, k) * rising(b, k) / rising(c, k)
     a, b, c = a + k, b + k, c + k
     mirrored = x < 0
     place = np.where(mirrored, x / (x - 1.0), x)  # Pfaff
@@ -572,7 +565,7 @@ kernel("hyp2f1")(
 
 
 def _confluent(v: Any, x: Any, k: int) -> Any:
-    return _sum(x, (), (v + k,), 400) / _rising(v, k)
+    return _sum(x, (), (v + k,), 400) / rising(v, k)
 
 
 _near = _on_circles(_confluent, lambda v, x: [_room(v), None], lambda v, x: abs(x) < 30.0)
@@ -624,7 +617,7 @@ def _tricomi_integral(a: Any, b: Any, x: Any) -> Any:
 
 
 def _tricomi(a: Any, b: Any, x: Any, k: int) -> Any:
-    scale = (-1.0) ** k * _rising(a, k)
+    scale = (-1.0) ** k * rising(a, k)
     a, b = a + k, b + k
     lifts = np.maximum(np.ceil(1.5 - a.real), 0.0)
     most = int(lifts.max()) if lifts.size else 0

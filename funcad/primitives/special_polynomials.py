@@ -16,7 +16,7 @@ from funcad.primitives.comparison import eq, gt, select
 from funcad.primitives.transcendental import arccos, arccosh, cos, cosh, sin, sinh
 
 from funcad.primitives.special_rules import (  # isort: skip
-    circle, kernel, missing, numeric, partials, special_of,
+    circle, kernel, missing, numeric, partials, special_of, rising,
 )
 
 
@@ -177,15 +177,8 @@ def _recurrence(n: Any, first: Any, step: Any) -> Any:
     return out
 
 
-def _rising(a: Any, k: int) -> Any:
-    out = 1.0
-    for i in range(k):
-        out = out * (a + i)
-    return out
-
-
 def _jacobi(n: Any, a: Any, b: Any, x: Any, k: int) -> Any:
-    factor = _rising(n + a + b + 1.0, k) * 0.5**k
+    factor = rising(n + a + b + 1.0, k) * 0.5**k
     n, a, b = n - k, a + k, b + k
 
     def step(j: int, one: Any, two: Any) -> Any:
@@ -203,7 +196,7 @@ def _shifted_jacobi(n: Any, p: Any, q: Any, x: Any, k: int) -> Any:
 
 
 def _gegenbauer_value(n: Any, a: Any, x: Any, k: int) -> Any:
-    factor = _rising(a, k) * 2.0**k
+    factor = rising(a, k) * 2.0**k
     n, a = n - k, a + k
     return factor * _recurrence(
         n, 2 * a * x, lambda j, one, two: (2 * x * (j + a - 1.0) * one - (j + 2 * a - 2.0) * two) / j

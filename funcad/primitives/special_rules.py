@@ -90,6 +90,13 @@ def missing(name: str, argument: str) -> Callable[..., Any]:
     return rule
 
 
+def rising(a: Any, k: int) -> Any:
+    out: Any = 1.0
+    for i in range(k):
+        out = out * (a + i)
+    return out
+
+
 def in_double(kernel: Callable[..., Any]) -> Callable[..., Any]:
     """`impl` from a kernel of equal float64 vectors; the result has the operands' dtype."""
 

@@ -15,7 +15,7 @@ import numpy as np
 from funcad.host.real_types import native_dtype
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
-from funcad.numpy.promote import array_of, axis_of, move, shape_argument
+from funcad.numpy.promote import array_of, axis_of, shape_argument
 from funcad.primitives.activation import softmax
 from funcad.primitives.arithmetic import sub
 from funcad.primitives.conversion import convert, stop_gradient
@@ -324,8 +324,8 @@ def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None, replac
     if number > own[axis]:
         raise ValueError(f"categorical: cannot draw {number} without replacement from {own[axis]} categories")
     noisy = logits + gumbel(key, own, dtype_of(logits), mode)
-    _, chosen = top_k(move(noisy, axis, len(own) - 1), number)
-    return np.reshape(move(chosen, len(batch), 0), shape)
+    _, chosen = top_k(np.moveaxis(noisy, axis, -1), number)
+    return np.reshape(np.moveaxis(chosen, len(batch), 0), shape)
 
 
 def poisson(key: Any, lam: Any, shape: Any = None, dtype: Any = None) -> Any:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import array
 import copy
 import functools
+import operator
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -31,7 +32,6 @@ from funcad.twin.twins import Twins, is_twin
 from funcad.writes.plain import PLAIN, buffer, lent
 
 _BUILTIN = types.BuiltinFunctionType
-_ARRAYS = frozenset([np.ndarray, Tracer])
 _SPARSE = frozenset(["toarray", "todense", "diagonal", "dot"])
 _MEMORY = frozenset([bytes, bytearray, memoryview, array.array])
 _CONTAINERS = frozenset([list, dict, set, str])  # whose methods make no arrays
@@ -197,13 +197,13 @@ class _Lending(Hooks):
     """The hooks of a twin that gets what it makes as arrays that can be written."""
 
     def call(self, function: Any) -> Any:
-        if type(function) is _BUILTIN and type(function.__self__) in _CONTAINERS or state.lender is None:
+        if function is range or type(function) is _BUILTIN and type(function.__self__) in _CONTAINERS or state.lender is None:
             return function
         return state.lender.runs_as(function)
 
     def call_read(self, function: Any) -> Any:
         """What it makes is only read."""
-        if type(function) is _BUILTIN and type(function.__self__) in _CONTAINERS:
+        if function is range or type(function) is _BUILTIN and type(function.__self__) in _CONTAINERS:
             return function
         read_only = getattr(function, "read_only", None)  # of a door
         if read_only is not None and state.abstract is None:
@@ -225,10 +225,12 @@ class _Lending(Hooks):
         out = owner[key]
         return out if type(out) is not np.ndarray else lend_item(owner, out)
 
-    def augmented(self, owner: Any) -> Any:
+    def augmented(self, owner: Any, op: Any) -> Any:
         """Arrays take what `owner[key] += value` has made; what others keep of it may be written."""
         kind = type(owner)
-        known = kind in _ARRAYS or kind.__module__.startswith("scipy.sparse")
+        if kind is Tracer:
+            return tracing.added(owner) if op is operator.iadd and owner.owner.holds else owner
+        known = kind is np.ndarray or kind.__module__.startswith("scipy.sparse")
         return owner if known or state.lender is None else _Keeper(owner)
 
 

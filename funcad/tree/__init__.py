@@ -30,14 +30,11 @@ from funcad.configuration import public_names as _public_names
 # isort: off
 from funcad.tree.containers import (
     DictKey as DictKey, FlattenedIndexKey as FlattenedIndexKey, GetAttrKey as GetAttrKey, Partial as Partial,
-    SequenceKey as SequenceKey, keystr as keystr, register_dataclass as register_dataclass,
-    register_pytree_node as register_pytree_node, register_pytree_node_class as register_pytree_node_class,
-    register_pytree_with_keys as register_pytree_with_keys, register_pytree_with_keys_class as register_pytree_with_keys_class,
-    register_static as register_static, static as static,
+    SequenceKey as SequenceKey, keystr as keystr,
 )  # fmt: skip
 from funcad.tree.treedef import (
-    LEAF as LEAF, TreeDef as TreeDef, describe_difference as describe_difference, flatten as flatten,
-    flatten_axes as flatten_axes, leaves as leaves, structure as structure,
+    LEAF as LEAF, TreeDef as TreeDef, flatten as flatten, flatten_axes as flatten_axes, leaves as leaves,
+    structure as structure,
 )  # fmt: skip
 if _typing.TYPE_CHECKING:
     from funcad.tree.functions import (
@@ -48,7 +45,14 @@ if _typing.TYPE_CHECKING:
         transpose as transpose, treedef_children as treedef_children, treedef_is_leaf as treedef_is_leaf,
         treedef_tuple as treedef_tuple, unflatten as unflatten,
     )  # fmt: skip
+    from funcad.tree.registering import (
+        register_dataclass as register_dataclass, register_pytree_node as register_pytree_node,
+        register_pytree_node_class as register_pytree_node_class, register_pytree_with_keys as register_pytree_with_keys,
+        register_pytree_with_keys_class as register_pytree_with_keys_class, register_static as register_static,
+        static as static,
+    )  # fmt: skip
     from funcad.tree.saving import load as load, save as save
+    from funcad.tree.telling import describe_difference as describe_difference
 # isort: on
 
 _FILES = {  # which a gradient does not need
@@ -58,7 +62,12 @@ _FILES = {  # which a gradient does not need
         "reduce_associative transpose treedef_children treedef_is_leaf treedef_tuple "
         "unflatten"
     ),
+    "registering": (
+        "register_dataclass register_pytree_node register_pytree_node_class register_pytree_with_keys "
+        "register_pytree_with_keys_class register_static static"
+    ),
     "saving": "load save",
+    "telling": "describe_difference",
 }
 _FILE_OF, _value_of = _later(globals(), _FILES)
 

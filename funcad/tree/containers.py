@@ -8,11 +8,9 @@ registration and share one kind, whose meta is their class; so do the objects of
 from __future__ import annotations
 
 import functools
-import sys
 import types
 from collections import OrderedDict, defaultdict
 from enum import Enum
-from operator import attrgetter
 
 import numpy as np
 
@@ -21,7 +19,7 @@ from funcad.tree.same import Itself, held_by, same_key, slots_of
 
 TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable
     from typing import Any, Self, TypeVar
 
 
@@ -213,263 +211,13 @@ OBJECTS: set[type] = set()  # whose instances are containers of their attributes
 # ---------------------------------------------------------------- registration
 
 
-def _register(kind: ContainerKind) -> None:
+def register(kind: ContainerKind) -> None:
     if not isinstance(kind.cls, type):
         raise TypeError(f"only a class can be registered as a pytree, not {kind.cls!r}.")
     if kind.cls in KINDS:
         raise ValueError(f"{kind.cls.__qualname__} is already registered as a pytree. Register each class once.")
     KINDS[kind.cls] = kind
     LEAF_TYPES.discard(kind.cls)
-
-
-def register_pytree_node(
-    nodetype: type,
-    flatten_func: Callable[[Any], tuple[Iterable[Any], Any]],
-    unflatten_func: Callable[[Any, tuple[Any, ...]], Any],
-    flatten_with_keys_func: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Any]] | None = None,
-) -> None:
-    """Makes a class a container.
-
-    Parameters
-    ----------
-    nodetype : class
-        The class.
-    flatten_func : callable
-        `flatten_func(tree)` gives `(children, static data)`.
-    unflatten_func : callable
-        `unflatten_func(static data, children)` gives the tree again.
-    flatten_with_keys_func : callable, optional
-        As flatten_func, with pairs `(key, child)` instead of children, for paths in messages.
-
-    Returns
-    -------
-    None
-
-    Raises
-    ------
-    ValueError
-        The class is registered already.
-
-    Notes
-    -----
-    The static data must be hashable; two are equal if their types and `==` agree, inside, too. As
-    `jax.tree_util.register_pytree_node`.
-
-    Examples
-    --------
-    >>> from funcad import tree
-    >>> class Interval:
-    ...     def __init__(self, low, high):
-    ...         self.low, self.high = low, high
-    >>> tree.register_pytree_node(Interval, lambda i: ((i.low, i.high), None), lambda _, children: Interval(*children))
-    >>> tree.map(lambda x: 2 * x, Interval(1, 2)).high
-    4
-    >>> class Pair(Interval):
-    ...     pass
-    >>> keys = lambda i: (((tree.GetAttrKey('low'), i.low), (tree.GetAttrKey('high'), i.high)), None)
-    >>> tree.register_pytree_node(Pair, lambda i: ((i.low, i.high), None), lambda _, parts: Pair(*parts), keys)
-    >>> [tree.keystr(path) for path, leaf in tree.leaves_with_path(Pair(1, 2))]
-    ['.low', '.high']
-
-    See also
-    --------
-    register_pytree_node_class, register_dataclass, register_static
-    """
-    if flatten_with_keys_func is None:
-        _register(ContainerKind(nodetype, flatten_func, unflatten_func))
-    else:
-        _register(ContainerKind(nodetype, flatten_with_keys_func, unflatten_func, keyed=True))
-
-
-def register_pytree_with_keys(
-    nodetype: type,
-    flatten_with_keys: Callable[[Any], tuple[Iterable[tuple[Any, Any]], Any]],
-    unflatten_func: Callable[[Any, tuple[Any, ...]], Any],
-    flatten_func: Callable[[Any], tuple[Iterable[Any], Any]] | None = None,
-) -> None:
-    """`register_pytree_node`, where each child comes in a pair with its path key.
-
-    `flatten_func` is there for JAX's signature and is not called: structures remember their keys, for the messages.
-    """
-    _register(ContainerKind(nodetype, flatten_with_keys, unflatten_func, keyed=True))
-
-
-def register_pytree_node_class(cls: Class) -> Class:
-    """Decorator for a class with the methods `tree_flatten(self)` and, as a classmethod, `tree_unflatten(cls, meta,
-    children)`.
-
-    >>> from funcad import tree
-    >>> @tree.register_pytree_node_class
-    ... class Interval:
-    ...     def __init__(self, low, high):
-    ...         self.low, self.high = low, high
-    ...     def tree_flatten(self):
-    ...         return (self.low, self.high), None
-    ...     @classmethod
-    ...     def tree_unflatten(cls, meta, children):
-    ...         return cls(*children)
-    >>> tree.leaves(Interval(1, 2))
-    [1, 2]
-    """
-    register_pytree_node(cls, lambda tree: tree.tree_flatten(), cls.tree_unflatten)  # type: ignore[attr-defined]
-    return cls
-
-
-def register_pytree_with_keys_class(cls: Class) -> Class:
-    """Decorator for a class with the methods `tree_flatten_with_keys` and `tree_unflatten`."""
-    unflatten = cls.tree_unflatten  # type: ignore[attr-defined]
-    register_pytree_with_keys(cls, lambda tree: tree.tree_flatten_with_keys(), unflatten)
-    return cls
-
-
-def register_static(cls: Class) -> Class:
-    """Makes a class a container without children, whose instances are static data: hashable, compared by type and `==`."""
-    _register(ContainerKind(cls, lambda tree: ((), tree), lambda meta, children: meta))
-    return cls
-
-
-def register_dataclass(
-    nodetype: Class,
-    data_fields: Sequence[str] | None = None,
-    meta_fields: Sequence[str] | None = None,
-    drop_fields: Sequence[str] = (),
-) -> Class:
-    """Makes a dataclass a container of its data fields. Also a decorator.
-
-    Parameters
-    ----------
-    nodetype : dataclass
-        The class.
-    data_fields, meta_fields : sequence of strs, optional
-        Fields that are parts of the tree, and fields that are static data. Without the two, a field is data unless its
-        metadata says `static`.
-    drop_fields : sequence of strs
-        Fields that the constructor sets.
-
-    Returns
-    -------
-    class
-        The class itself.
-
-    Raises
-    ------
-    TypeError
-        It is no dataclass.
-    ValueError
-        The fields are not those of the class, or it is registered already.
-
-    Notes
-    -----
-    Static data must be hashable: it is part of the signature under `jit`. As `jax.tree_util.register_dataclass`. A
-    dataclass that is not registered is a container, too: of all its fields.
-
-    Examples
-    --------
-    >>> from dataclasses import dataclass, field
-    >>> from funcad import tree
-    >>> @tree.register_dataclass
-    ... @dataclass
-    ... class Layer:
-    ...     w: float
-    ...     act: str = field(metadata={'static': True})
-    >>> tree.map(lambda w: 2 * w, Layer(1.5, 'relu'))
-    Layer(w=3.0, act='relu')
-    >>> @dataclass
-    ... class Point:
-    ...     x: float
-    ...     name: str
-    >>> tree.leaves(tree.register_dataclass(Point, data_fields=['x'], meta_fields=['name'])(1.5, 'a'))
-    [1.5]
-
-    See also
-    --------
-    static, register_pytree_node, register_pytree_node_class
-    """
-    fields = _dataclass_fields(nodetype, drop_fields)
-    if data_fields is None and meta_fields is None and fields is not None:
-        data_fields = [name for name, static in fields.items() if not static]
-        meta_fields = [name for name, static in fields.items() if static]
-    if data_fields is None or meta_fields is None:
-        raise TypeError(
-            f"register_dataclass({nodetype.__qualname__}): give both data_fields and meta_fields, or neither for a "
-            "class that is a dataclass already (@register_dataclass goes above @dataclass)."
-        )
-    data, meta = tuple(data_fields), tuple(meta_fields)
-    names = data + meta
-    if len(set(names)) < len(names):
-        raise ValueError(f"register_dataclass({nodetype.__qualname__}): a field is listed twice in {sorted(names)}.")
-    if fields is not None and sorted(names) != sorted(fields):
-        raise ValueError(
-            f"register_dataclass({nodetype.__qualname__}): the fields that the constructor takes are {sorted(fields)}, "
-            f"but data_fields and meta_fields together are {sorted(names)}. List every field, or name it in "
-            "drop_fields."
-        )
-    get_data, get_meta = _getter(data), _getter(meta)
-    _register(
-        ContainerKind(
-            nodetype,
-            lambda tree: (get_data(tree), get_meta(tree)),
-            lambda static, children: nodetype(**dict(zip(names, children + static))),
-            lambda static, number: map(GetAttrKey, data),
-            fields=meta,
-        )
-    )
-    return nodetype
-
-
-def static(**options: Any) -> Any:
-    """A dataclass field that is static data of the tree; takes the arguments of `dataclasses.field`.
-
-    >>> from dataclasses import dataclass
-    >>> from funcad import tree
-    >>> @tree.register_dataclass
-    ... @dataclass
-    ... class Layer:
-    ...     w: float
-    ...     act: str = tree.static(default='relu')
-    >>> tree.leaves(Layer(1.5))
-    [1.5]
-    """
-    import dataclasses  # it loads inspect, and the user of a dataclass has it loaded already
-
-    metadata = {"static": True, **(options.pop("metadata", None) or {})}
-    return dataclasses.field(metadata=metadata, **options)
-
-
-def _dataclass_fields(cls: type, dropped: Sequence[str]) -> dict[str, bool] | None:
-    """The fields and whether each is static; None if `cls` is no dataclass, or derives from one and adds fields."""
-    known = getattr(cls, "__dataclass_fields__", None)
-    if known is None or "__dataclass_fields__" not in cls.__dict__ and not _own_annotations(cls).keys() <= known.keys():
-        return None
-    import dataclasses  # it loads inspect, and the user of a dataclass has it loaded already
-
-    fields = {}
-    for field in dataclasses.fields(cls):
-        if field.name in dropped:
-            continue
-        if not field.init:
-            raise ValueError(
-                f"register_dataclass({cls.__qualname__}): the field {field.name!r} has init=False, so it cannot be "
-                "passed to the constructor. If __post_init__ sets it, name it in drop_fields."
-            )
-        fields[field.name] = bool(field.metadata.get("static", False))
-    return fields
-
-
-def _own_annotations(cls: type) -> dict[str, Any]:
-    """The annotations of the class body, not of its bases. From Python 3.14 on they are made when somebody asks."""
-    if sys.version_info < (3, 14):
-        return cls.__dict__.get("__annotations__", {})
-    import annotationlib
-
-    return annotationlib.get_annotations(cls, format=annotationlib.Format.FORWARDREF)
-
-
-def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
-    if not names:
-        return lambda tree: ()
-    get = attrgetter(*names)
-    return get if len(names) > 1 else lambda tree: (get(tree),)
 
 
 # ---------------------------------------------------------------- Partial
@@ -515,10 +263,13 @@ class _StaticPartial:
         return repr(self.partial)
 
 
-register_pytree_with_keys(
-    Partial,
-    lambda p: (((GetAttrKey("args"), p.args), (GetAttrKey("keywords"), p.keywords)), p.func),
-    lambda func, children: Partial(func, *children[0], **children[1]),
+register(
+    ContainerKind(
+        Partial,
+        lambda p: (((GetAttrKey("args"), p.args), (GetAttrKey("keywords"), p.keywords)), p.func),
+        lambda func, children: Partial(func, *children[0], **children[1]),
+        keyed=True,
+    )
 )
 
 

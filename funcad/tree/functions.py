@@ -7,9 +7,12 @@ import functools
 from collections import deque
 from itertools import islice
 
+from funcad.configuration import OnDemand
 from funcad.errors import TreeMismatchError
 from funcad.tree.containers import LEAF_TYPES, OBJECT, keystr, kind_of
-from funcad.tree.treedef import LEAF, TUPLE, TreeDef, describe_difference, flatten, leaves, structure
+from funcad.tree.treedef import LEAF, TUPLE, TreeDef, flatten, leaves, structure
+
+telling = OnDemand("funcad.tree.telling")
 
 TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import
 if TYPE_CHECKING:
@@ -175,7 +178,7 @@ def transpose(outer_treedef: TreeDef, inner_treedef: TreeDef | None, pytree_to_t
         row, found = flatten(part)
         if found != inner_treedef:
             name = f"pytree_to_transpose{keystr(path)}"
-            raise TreeMismatchError(describe_difference(found, inner_treedef, name, "inner_treedef"))
+            raise TreeMismatchError(telling.describe_difference(found, inner_treedef, name, "inner_treedef"))
         rows.append(row)
     columns = zip(*rows) if rows else [()] * inner_treedef.num_leaves
     return inner_treedef.unflatten([outer_treedef.unflatten(column) for column in columns])
@@ -297,7 +300,7 @@ def changed_object(treedef: TreeDef, tree: Any, leaves: Iterable[Any], result: A
         new = [keystr(path) for path, x, y in zip(node.paths(), values, own) if x is not y] if found == node else [""]
         if new and not builtins.any([part is other for _, other, _ in _objects(structure(result), result, None)]):
             name = type(part).__name__
-            said = describe_difference(found, node, name, f"the given {name}")
+            said = telling.describe_difference(found, node, name, f"the given {name}")
             return said or f"{name}{new[0]} is another value."
     return ""
 

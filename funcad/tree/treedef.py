@@ -1,4 +1,4 @@
-"""Flattening a tree into its leaves and its `TreeDef`, and saying how two structures differ.
+"""Flattening a tree into its leaves and its `TreeDef`.
 
 A `TreeDef` is `(kind, meta, children)`, equal to another when kinds and children are, and metas are the same (same.py);
 `LEAF` is the only leaf. Being part of the key under which a compiled program is kept, it is immutable and remembers its hash.
@@ -12,19 +12,20 @@ a function made of such a dict, as the function can see it.
 
 from __future__ import annotations
 
-import sys
 from itertools import islice, repeat
 from operator import itemgetter
 
-from funcad.configuration import escape
-from funcad.errors import TreeDepthError, TreeMismatchError
+from funcad.configuration import OnDemand, escape
+from funcad.errors import TreeMismatchError
 from funcad.memo import table
 
 from funcad.tree.containers import (  # isort: skip
     DATA_TYPES, DEFAULT_DICT, DICT, KINDS, LEAF_TYPES, LIST, MOST_REMEMBERED, NAMED_TUPLE, NONE, OBJECT, ORDERED_DICT, STATIC,
-    TUPLE, VIEW, ContainerKind, GetAttrKey, Static, is_static, keystr, kind_of, marked_fields,
+    TUPLE, VIEW, ContainerKind, Static, is_static, keystr, kind_of, marked_fields,
 )
 from funcad.tree.same import are_strings, same, same_key
+
+telling = OnDemand("funcad.tree.telling")
 
 TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import
 if TYPE_CHECKING:
@@ -32,90 +33,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from funcad.tree.containers import KeyPath
-
-
-# -- what to say when a tree is too deep for Python's recursion: that it contains itself, or how deep it is and where
-#
-# Trees are walked by recursion. Only when that has failed is the tree walked once more, with a list in place of the stack, to
-# find the cause; so trees that work pay nothing. Trap: a RecursionError may come from the user's own code (a class that
-# flattens itself for ever); where the tree is neither cyclic nor deep, it passes on as it is.
-
-
-_SHALLOW = 50  # levels that cannot be the cause
-_ENDLESS = 20_000  # levels after which the end is not waited for: of a class that makes its children as it is opened
-_SHOWN = 4  # steps of a long path
-
-
-def tree_too_deep(tree: Any, is_leaf: Callable[[Any], bool] | None, error: RecursionError) -> RecursionError:
-    """The error to raise in place of `error`, which came while the tree was walked."""
-    if isinstance(error, TreeDepthError):
-        return error
-    levels: list[tuple[Any, Any, Iterator[tuple[Any, Any]]]] = [(None, None, iter([(None, tree)]))]
-    places: dict[int, int] = {}  # id of each container on the path -> the number of steps to it
-    deepest: list[Any] = []
-    while levels:
-        for key, part in levels[-1][2]:
-            kind = None if is_leaf is not None and is_leaf(part) else kind_of(type(part))
-            if kind is None:
-                continue
-            steps = len(levels) - 1
-            if id(part) in places or steps > _ENDLESS:
-                path = [*[k for k, _, _ in levels[2:]], key]
-                return _cyclic(path, path[: places[id(part)]]) if id(part) in places else _deep(path, f"more than {_ENDLESS}")
-            children, meta, keys = kind.open(part)
-            places[id(part)] = steps
-            levels.append((key, part, iter(list(zip(kind.keys(meta, len(children)) if keys is None else keys, children)))))
-            break
-        else:
-            if len(levels) > len(deepest) + 2:
-                deepest = [k for k, _, _ in levels[2:]]
-            places.pop(id(levels.pop()[1]), None)
-    return _deep(deepest) if len(deepest) > _SHALLOW else error
-
-
-def structure_too_deep(treedef: TreeDef, error: RecursionError, inner: bool = False) -> RecursionError:
-    """The same for a structure, which cannot contain itself; `inner`: this may be only a part of one."""
-    if isinstance(error, TreeDepthError):
-        return error
-    waiting: list[tuple[TreeDef, int, Any]] = [(treedef, 0, None)]
-    most, end = 0, None  # the path backwards: (last step, the steps before it)
-    while waiting:
-        node, depth, link = waiting.pop()
-        if depth > most:
-            most, end = depth, link
-        pairs = zip(node._child_keys(), node._children)
-        waiting += [(child, depth + 1, (key, link)) for key, child in pairs if child._children]
-    if inner:
-        return _deep([], f"more than {most}") if most > _SHALLOW else error
-    path = []
-    while end is not None:
-        key, end = end
-        path.append(key)
-    return _deep(path[::-1]) if most > _SHALLOW else error
-
-
-def _cyclic(path: list[Any], outer: list[Any]) -> TreeDepthError:
-    return TreeDepthError(
-        f"this pytree contains itself: {_shown('tree', path)} is {_shown('tree', outer)} again.\n"
-        "Remedy: keep references to parents and owners out of the tree; in a class of your own, make them static data "
-        "(tree.register_dataclass with meta_fields) or leave them out of its children."
-    )
-
-
-def _deep(path: list[Any], depth: str = "") -> TreeDepthError:
-    place = f", at {_shown('tree', path)}" if path else ""
-    return TreeDepthError(
-        f"this pytree is nested {depth or len(path) + 1} levels deep{place}: too deep for what is left of Python's recursion "
-        f"limit of {sys.getrecursionlimit()}.\n"
-        "Remedy: keep a long chain as one list, or as arrays with a leading axis, on which funcad.scan works; or raise the "
-        "limit by sys.setrecursionlimit."
-    )
-
-
-def _shown(name: str, path: list[Any]) -> str:
-    if len(path) <= 2 * _SHOWN:
-        return name + keystr(tuple(path))
-    return f"{name}{keystr(tuple(path[:_SHOWN]))} ... {keystr(tuple(path[-_SHOWN:]))}"
 
 
 # -- treedef
@@ -139,8 +56,9 @@ class TreeDef:
     """
 
     __slots__: tuple[str, ...] = ("_kind", "_meta", "_children", "_keys", "_order", "_came", "_num_leaves", "_flat", "_hash")
-    __slots__ += ("orders", "__weakref__")
+    __slots__ += ("orders", "stays", "__weakref__")
     _num_leaves: int
+    stays: Any  # bool: is it remembered, for tuples, lists and dicts of such and of leaves?
     orders: Any  # in which the keys of dicts came, at any depth; None if there is no dict of several keys
 
     def __init__(
@@ -162,6 +80,7 @@ class TreeDef:
             self._came = rearranged, rearranged(meta) if kind is DICT else (meta[0], rearranged(meta[1]))
         self._flat = True  # all children are leaves
         self._hash: int | None = None
+        self.stays = False
         number: int = len(children)
         several = number > 1 and (kind is DICT or kind is DEFAULT_DICT)
         for child in children:
@@ -190,7 +109,7 @@ class TreeDef:
         try:
             return self._paths()
         except RecursionError as error:
-            raise structure_too_deep(self, error) from None
+            raise telling.structure_too_deep(self, error) from None
 
     def _paths(self) -> list[KeyPath]:
         if self is LEAF:
@@ -204,7 +123,7 @@ class TreeDef:
         number = self._num_leaves
         if len(leaves) != number:
             noun = "leaf" if number == 1 else "leaves"
-            raise TreeMismatchError(f"{_short(repr(self))} has {number} {noun}, but {len(leaves)} came.")
+            raise TreeMismatchError(f"{telling.short(repr(self))} has {number} {noun}, but {len(leaves)} came.")
         if self is LEAF:
             return leaves[0]
         try:
@@ -213,7 +132,7 @@ class TreeDef:
                 return children if self._kind is TUPLE else self._kind.unflatten(self._meta, children)  # type: ignore[union-attr]
             return self._build(iter(leaves))
         except RecursionError as error:
-            raise structure_too_deep(self, error) from None
+            raise telling.structure_too_deep(self, error) from None
 
     def flatten_up_to(self, tree: Any) -> list[Any]:
         """The parts of `tree` where this structure has its leaves; `tree` may go deeper than the structure.
@@ -231,11 +150,11 @@ class TreeDef:
             if self._collect(tree, parts):
                 return parts
             found = flatten(tree)[1]
-            steps = _first_difference(self, found, prefix=True)
+            steps = telling.first_difference(self, found, prefix=True)
         except RecursionError as error:
-            raise structure_too_deep(self, error) from None
+            raise telling.structure_too_deep(self, error) from None
         assert steps is not None, "one walk finds a difference and the other does not"
-        mismatch = TreeMismatchError(_say_difference(found, self, steps, name, own_name, tree))
+        mismatch = TreeMismatchError(telling.say_difference(found, self, steps, name, own_name, tree))
         mismatch.add_note("Remedy: give both the same keys and lengths.")
         raise mismatch
 
@@ -272,7 +191,7 @@ class TreeDef:
             children = tuple([tree[key] for key in self._meta])
         else:
             children, meta, _ = kind.open(tree)
-            if len(children) != len(self._children) or not _same_meta(kind, self._meta, meta):
+            if len(children) != len(self._children) or not same_meta(kind, self._meta, meta):
                 return False
         if self._flat:
             parts.extend(children)
@@ -306,9 +225,9 @@ class TreeDef:
         if type(other) is not TreeDef:
             return NotImplemented
         try:
-            return not _differ(self, other) and self._children == other._children
+            return not differ(self, other) and self._children == other._children
         except RecursionError as error:
-            raise structure_too_deep(self, error, inner=True) from None
+            raise telling.structure_too_deep(self, error, inner=True) from None
 
     def __hash__(self) -> int:
         if self._hash is None:
@@ -321,7 +240,7 @@ class TreeDef:
             try:
                 self._hash = hash((self._kind, own, self._children))
             except RecursionError as error:
-                raise structure_too_deep(self, error, inner=True) from None
+                raise telling.structure_too_deep(self, error, inner=True) from None
         return self._hash
 
     def __reduce__(self) -> str | tuple[Any, ...]:
@@ -329,9 +248,9 @@ class TreeDef:
 
     def __repr__(self) -> str:
         try:
-            return f"PyTreeDef({_text(self)})"
+            return f"PyTreeDef({telling.text_of(self)})"
         except RecursionError as error:
-            raise structure_too_deep(self, error) from None
+            raise telling.structure_too_deep(self, error) from None
 
 
     def _repr_html_(self) -> str:
@@ -342,33 +261,7 @@ LEAF: TreeDef = TreeDef(None, None, ())
 LEAF._num_leaves = 1
 
 
-def _text(node: TreeDef) -> str:
-    kind, meta, children = node._kind, node._meta, [_text(child) for child in node._children]
-    if kind is None:
-        return "*"
-    if kind is NONE:
-        return "None"
-    if kind is TUPLE:
-        return f"({children[0]},)" if len(children) == 1 else f"({', '.join(children)})"
-    if kind is LIST:
-        return f"[{', '.join(children)}]"
-    if kind in (DICT, ORDERED_DICT, DEFAULT_DICT):
-        items = ", ".join([f"{key!r}: {child}" for key, child in zip(_dict_keys(node), children)])
-        factory = f"{getattr(meta[0], '__name__', meta[0])}, " if kind is DEFAULT_DICT else ""
-        return f"{{{items}}}" if kind is DICT else f"{kind.cls.__name__}({factory}{{{items}}})"
-    if kind is STATIC:
-        return _short(repr(meta))
-    keys = node._child_keys()
-    named = all(isinstance(key, GetAttrKey) for key in keys)
-    parts = [f"{key.name}={child}" for key, child in zip(keys, children)] if named else children
-    if kind in (NAMED_TUPLE, OBJECT, VIEW):
-        return f"{_class(node).__name__}({', '.join(parts)})"
-    if kind.fields:
-        return f"{kind.cls.__name__}({', '.join(parts + _field_texts(kind, meta))})"
-    return f"{kind.cls.__name__}{'' if meta is None else f'[{_short(repr(meta))}]'}({', '.join(parts)})"
-
-
-def _same_meta(kind: ContainerKind | None, a: Any, b: Any) -> bool:
+def same_meta(kind: ContainerKind | None, a: Any, b: Any) -> bool:
     if a is b or same(a, b):
         return True
     try:
@@ -381,7 +274,7 @@ def _same_meta(kind: ContainerKind | None, a: Any, b: Any) -> bool:
 def _static_error(kind: ContainerKind | None, meta: Any) -> TypeError:
     name = kind.cls.__name__ if kind else "a tree"
     return TypeError(
-        f"the static data of {name} cannot be hashed and compared: {_short(repr(meta))}. Compiled functions are kept "
+        f"the static data of {name} cannot be hashed and compared: {telling.short(repr(meta))}. Compiled functions are kept "
         "by their static data, so it must be hashable, and == on it must give True or False: turn a list into a tuple, "
         "and make an array a child (a data field)."
     )
@@ -392,6 +285,8 @@ def _static_error(kind: ContainerKind | None, meta: Any) -> TypeError:
 _SMALL = 17  # longer tuples and lists get their TreeDef on the spot
 _TUPLES = [TreeDef(TUPLE, None, (LEAF,) * n) for n in range(_SMALL)]
 _LISTS = [TreeDef(LIST, None, (LEAF,) * n) for n in range(_SMALL)]
+for _known in (LEAF, *_TUPLES, *_LISTS):
+    _known.stays = True
 # The TreeDefs of dicts of leaves, as they come, by their keys in order of insertion; the sorted keys are with them.
 # Only keys that are str: 1 and True are equal but not the same.
 _DICTS = table(
@@ -452,7 +347,7 @@ def flatten(tree: Any, is_leaf: IsLeaf = None) -> tuple[list[Any], TreeDef]:
     try:
         return leaves, _flatten_into(leaves, tree, is_leaf)
     except RecursionError as error:
-        raise tree_too_deep(tree, is_leaf, error) from None
+        raise telling.tree_too_deep(tree, is_leaf, error) from None
 
 
 def leaves(tree: Any, is_leaf: IsLeaf = None) -> list[Any]:
@@ -537,8 +432,7 @@ def _flatten_into(leaves: list[Any], tree: Any, is_leaf: IsLeaf) -> TreeDef:
             leaves += tree
             n = len(tree)
             return (_TUPLES if cls is tuple else _LISTS)[n] if n < _SMALL else TreeDef(KINDS[cls], None, (LEAF,) * n)
-        nested = _two_deep(leaves, tree) if len(tree) < _SMALL else None
-        return nested or TreeDef(KINDS[cls], None, tuple([_flatten_into(leaves, part, None) for part in tree]))
+        return _nested(leaves, tree)
     elif cls is dict and (known := _DICTS.get(tuple(tree))) is not None and are_strings(map(type, tree)):
         values = [tree[key] for key in known[0]]
         if _all_leaf_types(map(type, values)):
@@ -559,27 +453,36 @@ def _flatten_into(leaves: list[Any], tree: Any, is_leaf: IsLeaf) -> TreeDef:
     parts, meta, keys = kind.open(tree)
     node = TreeDef(kind, meta, tuple([_flatten_into(leaves, part, is_leaf) for part in parts]), keys, _order(kind, tree, meta))
     if cls is dict and node._flat and are_strings(map(type, meta)):
+        node.stays = True
         _DICTS.put(tuple(tree), (meta, node))
     return node
 
 
-def _two_deep(leaves: list[Any], tree: Any) -> TreeDef | None:
-    """The structure of a tuple or list of leaves and of small tuples and lists of leaves; None, and no leaf, of another one."""
+def _nested(leaves: list[Any], tree: Any) -> TreeDef:
+    """The structure of a tuple or list that holds containers: one object for all alike, where those of its parts are."""
     children: list[TreeDef] = []
-    found: list[Any] = []
+    stays = len(tree) < _SMALL
     for part in tree:
         cls = type(part)
         if cls in LEAF_TYPES:
-            children.append(LEAF)
-            found.append(part)
+            child = LEAF
+            leaves.append(part)
         elif (cls is tuple or cls is list) and len(part) < _SMALL and _all_leaf_types(map(type, part)):
-            children.append((_TUPLES if cls is tuple else _LISTS)[len(part)])
-            found += part
+            child = (_TUPLES if cls is tuple else _LISTS)[len(part)]
+            leaves += part
         else:
-            return None
-    leaves += found
-    key = (type(tree), *map(id, children))  # of objects that stay
-    return _NESTED.get(key) or _NESTED.put(key, TreeDef(KINDS[type(tree)], None, tuple(children)))
+            child = _flatten_into(leaves, part, None)
+            stays = stays and child.stays
+        children.append(child)
+    cls = type(tree)
+    key = (cls, *map(id, children))  # which the TreeDef that is found keeps alive
+    known = _NESTED.get(key)
+    if known is None:
+        known = TreeDef(KINDS[cls], None, tuple(children))
+        if stays:
+            known.stays = True
+            _NESTED.put(key, known)
+    return known
 
 
 def _order(kind: ContainerKind, tree: Any, meta: Any) -> tuple[int, ...] | None:
@@ -667,127 +570,14 @@ def _spread_axes(axes: list[Any], name: str, treedef: TreeDef, given: Any, path:
         return
     parts, meta, keys = kind.open(given)
     found = TreeDef(kind, meta, (LEAF,) * len(parts), keys)
-    if _differ(found, treedef):
-        how = _say_difference(found, treedef, (), name + keystr(path), "the value there")
+    if differ(found, treedef):
+        how = telling.say_difference(found, treedef, (), name + keystr(path), "the value there")
         structure = "" if treedef is LEAF else " for the whole of it, or its structure with an axis for each leaf"
         raise TreeMismatchError(f"{how}\nRemedy: one axis (an int or None){structure}.")
     for key, child, part in zip(found._child_keys(), treedef._children, parts):
         _spread_axes(axes, name, child, part, (*path, key))
 
 
-# ---------------------------------------------------------------- how two structures differ
-
-
-def describe_difference(a: TreeDef, b: TreeDef, name_a: str, name_b: str) -> str:
-    """A sentence that names the first path where `a` differs from `b`, and how; empty if they are equal.
-
-    >>> from funcad import tree
-    >>> tree.describe_difference(tree.structure({'w': (1, 2)}), tree.structure({'w': 3}), 'tangents', 'primals')
-    "tangents['w'] is a tuple of length 2, but primals['w'] is a leaf."
-    """
-    try:
-        steps = _first_difference(a, b)
-    except RecursionError as error:
-        raise structure_too_deep(a, error) from None
-    return "" if steps is None else _say_difference(a, b, steps, name_a, name_b)
-
-
-def _differ(a: TreeDef, b: TreeDef) -> bool:
+def differ(a: TreeDef, b: TreeDef) -> bool:
     """Whether the roots differ."""
-    return a._kind is not b._kind or len(a._children) != len(b._children) or not _same_meta(a._kind, a._meta, b._meta)
-
-
-def _first_difference(a: TreeDef, b: TreeDef, prefix: bool = False) -> tuple[int, ...] | None:
-    """The numbers of the children on the way to the first difference; a leaf of a prefix `a` stands for anything."""
-    if a is b or (prefix and a is LEAF):
-        return None
-    if _differ(a, b):
-        return ()
-    for i, (child_a, child_b) in enumerate(zip(a._children, b._children)):
-        steps = _first_difference(child_a, child_b, prefix)
-        if steps is not None:
-            return i, *steps
-    return None
-
-
-def _say_difference(
-    a: TreeDef, b: TreeDef, steps: tuple[int, ...], name_a: str, name_b: str, tree: Any = None
-) -> str:
-    """The sentence for the difference at the end of `steps`; `tree`, of structure `a`, tells the type of a leaf."""
-    for i in steps:
-        step = str(a._child_keys()[i])
-        name_a, name_b = name_a + step, name_b + step
-        if tree is not None:
-            tree = a._kind.open(tree)[0][i]  # type: ignore[union-attr]
-        a, b = a._children[i], b._children[i]
-    if a._kind is b._kind and a._kind in (DICT, ORDERED_DICT, DEFAULT_DICT):
-        missing = [key for key in _dict_keys(b) if key not in _dict_keys(a)]
-        extra = [key for key in _dict_keys(a) if key not in _dict_keys(b)]
-        how = [f"without the {_listed('key', missing)}"] * bool(missing) + [
-            f"with the extra {_listed('key', extra)}"
-        ] * bool(extra)
-        if how:
-            return f"{name_a} is {_a(a._kind.cls)} {' and '.join(how)}, unlike {name_b}."
-    leaf = "a leaf" if tree is None else f"a leaf of type {type(tree).__name__}"
-    return f"{name_a} is {leaf if a is LEAF else _what(a, b)}, but {name_b} is {_what(b, a)}."
-
-
-def _what(node: TreeDef, other: TreeDef) -> str:
-    """What a structure has at its root, as far as it matters beside `other`."""
-    kind = node._kind
-    if kind is None:
-        return "a leaf"
-    if kind is NONE:
-        return "None (which has no leaves)"
-    if kind is TUPLE or kind is LIST:
-        return f"a {kind.cls.__name__} of length {len(node._children)}"
-    if kind is DEFAULT_DICT and other._kind is kind:
-        return f"a defaultdict with the factory {getattr(node._meta[0], '__name__', node._meta[0])}"
-    if kind in (DICT, ORDERED_DICT, DEFAULT_DICT):
-        keys = _dict_keys(node)
-        return f"{_a(kind.cls)} {'with the ' + _listed('key', keys) if keys else 'without keys'}"
-    if kind is STATIC:
-        return _short(repr(node._meta))
-    if kind is not other._kind or _class(node) is not _class(other):
-        return _a(_class(node), other._kind and _class(other))
-    if kind is OBJECT:
-        return f"{_a(_class(node))} {'with the ' + _listed('field', node._meta[1]) if node._meta[1] else 'without fields'}"
-    if _same_meta(kind, node._meta, other._meta):
-        number = len(node._children)
-        return f"{_a(kind.cls)} with {number} {'child' if number == 1 else 'children'}"
-    if kind.fields:
-        theirs = _field_texts(kind, other._meta)
-        return f"{_a(kind.cls)} with {', '.join([t for t in _field_texts(kind, node._meta) if t not in theirs])}"
-    return f"{_a(kind.cls)} with the static data {_short(repr(node._meta))}"
-
-
-def _class(node: TreeDef) -> type:
-    kind = node._kind
-    cls: type = node._meta if kind is NAMED_TUPLE else node._meta[0] if kind in (OBJECT, VIEW) else kind.cls  # type: ignore[union-attr]
-    return cls
-
-
-def _dict_keys(node: TreeDef) -> tuple[Any, ...]:
-    return node._meta[1] if node._kind is DEFAULT_DICT else node._meta
-
-
-def _field_texts(kind: ContainerKind, meta: tuple[Any, ...]) -> list[str]:
-    return [f"{name}={_short(repr(value))}" for name, value in zip(kind.fields, meta)]
-
-
-def _a(cls: type, other: Any = None) -> str:
-    """The name of a class with its article, and with its module if another class has the same name."""
-    name = cls.__name__
-    if other is not None and other is not cls and getattr(other, "__name__", None) == name:
-        name = f"{cls.__module__}.{cls.__qualname__}"
-    return f"{'an' if name[0] in 'AEIOaeio' else 'a'} {name}"
-
-
-def _listed(noun: str, items: Iterable[Any], most: int = 5) -> str:
-    texts = [_short(repr(item)) for item in items]
-    more = f" and {len(texts) - most} more" if len(texts) > most else ""
-    return f"{noun}{'s' * (len(texts) > 1)} {', '.join(texts[:most])}{more}"
-
-
-def _short(text: str, most: int = 80) -> str:
-    return text if len(text) <= most else text[: most - 3] + "..."
+    return a._kind is not b._kind or len(a._children) != len(b._children) or not same_meta(a._kind, a._meta, b._meta)

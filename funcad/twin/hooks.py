@@ -103,8 +103,8 @@ class Hooks:
         """An operand of `a < b < c`, where Python itself compares; b is told twice."""
         return value
 
-    def augmented(self, owner: Any) -> Any:
-        """What reads and stores in `owner[key] += value`, where the hooks are told of what makes something alone."""
+    def augmented(self, owner: Any, op: Any) -> Any:
+        """What reads and stores in `owner[key] += value` (`op`: `operator.iadd`), where hooks are told of what makes."""
         return owner
 
     # -- values of which more is asked than what they are

@@ -442,7 +442,7 @@ class Rewriter(ast.NodeTransformer):
             begun = self.hook("augment_attribute", _at_the_name(target, target), self.visit(target.value), name, op)
         elif self._makes:
             node.value, target.value, target.slice = map(self.visit, (node.value, target.value, target.slice))
-            target.value = self.hook("augmented", target.value, target.value)
+            target.value = self.hook("augmented", target.value, target.value, op)
             return node
         else:
             begun = self.hook("augment_item", target, self.visit(target.value), self._key(target.slice), op)

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from funcad.ir.jaxpr import Var
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
 from funcad.primitives.basic_indexing import (
+    basic_add_p,
     basic_index_p,
     basic_place_p,
     basic_shape,
@@ -146,6 +148,51 @@ class _WritePlacesRow(_WriteRow):
         return [scatter(ts[0], written, *places, unique=True)]
 
 
+class _AddRow(_ElementRow):
+    """The pull of an array to whose elements at an index something was added; rows keep what those of a write keep."""
+
+    __slots__ = ()
+
+    def run(self, cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
+        self.added(cts, ct, numbers, python_index(kept[0]))
+
+    def added(self, cts: RowCotangents, ct: Any, numbers: Sequence[int], where: tuple) -> None:
+        if len(numbers) > 1:
+            c = ct[where]
+            cts.add(numbers[1], c.copy() if type(c) is np.ndarray else c)
+        n = numbers[0]
+        if cts[n] is None:
+            cts[n] = ct
+            if cts.at in cts.own:  # and nobody else holds it
+                cts.own.add(n)
+        else:
+            cts.add(n, ct)
+
+    def back(self, ct: Any, index: Any, *_: Any) -> Sequence[Any]:
+        return [ct, basic_index_p(ct, index=index)]
+
+    def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        return [ts[0] if len(ts) < 2 else basic_add_p(*ts, index=kept[0])]
+
+
+class _AddPlacesRow(_AddRow):
+    """The same at arrays of integers, one for each of the leading axes; a place may come more than once."""
+
+    __slots__ = ()
+
+    def run(self, cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
+        self.added(cts, ct, numbers, kept[0])
+
+    def columns(self, cts: RowCotangents, given: Any, numbers: Sequence[int], kept: Sequence[Any], size: int) -> None:
+        self.added(cts, given[0], numbers, (slice(None), *kept[0]))
+
+    def back(self, ct: Any, places: Any, *_: Any) -> Sequence[Any]:
+        return [ct, gather(ct, *places)]
+
+    def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        return [ts[0] if len(ts) < 2 else scatter(*ts, *kept[0], mode="add")]
+
+
 class _PickRow(_ElementRow):
     """The pull of elements that stand at an index of an array of zeros, or of values without a tangent."""
 
@@ -224,6 +271,7 @@ class _AllRow(_ElementRow):
 _FEW = 16  # elements, which all become numbers when one of them is read: their rows cost less than reading two of them
 _all_rows = remembers(_FEW)(_AllRow)
 READ, WRITE, WRITE_PLACES, PICK, NUMBERS = _ReadRow(), _WriteRow(), _WritePlacesRow(), _PickRow(), _NumbersRow()
+ADD, ADD_PLACES = _AddRow(), _AddPlacesRow()
 
 
 def elements_row(
@@ -258,23 +306,26 @@ _OF_LISTS = frozenset([Tracer, float, np.float64])
 _F64 = np.dtype(np.float64)
 
 
+@remembers(64)
+def _places(shape: tuple[int, ...]) -> dict[Any, int]:
+    """The place of each element, from either end, among all of a small array."""
+    found = {i: at for at, index in enumerate(np.ndindex(*shape)) for i in product(*[(k, k - n) for k, n in zip(index, shape)])}
+    return found if len(shape) > 1 else {**found, **{i: at for (i,), at in found.items()}}
+
+
 def element(tape: Any, x: Tracer, index: Any) -> Any:
     """`x[index]` of integers, x a small array of floats: the traced number; None of everything else."""
     p: Any = x.primal
-    if not 1 < p.size <= _FEW or open_traces != tape.open or state.checked or tape.notes is not None:
+    known = tape.apart.get(x.tangent)
+    if known is None and not 1 < p.size <= _FEW or open_traces != tape.open or state.checked or tape.notes is not None:
         return None
-    at, shape = 0, p.shape
-    for i, size in zip(index if type(index) is tuple else (index,), shape):
-        if type(i) is not int:
-            if type(i) is not np.int64:
-                return None
-            i = int(i)
-        if i < 0:
-            i += size
-        if not 0 <= i < size:
-            return None
-        at = at * size + i
-    first = tape.apart.get(x.tangent)
+    first, places = known or (None, _places(p.shape))
+    try:
+        at = places.get(index)
+    except TypeError:  # no number has this index
+        return None
+    if at is None:
+        return None
     out = p[index]
     if type(out) not in _FLOATS:
         return None
@@ -284,11 +335,12 @@ def element(tape: Any, x: Tracer, index: Any) -> Any:
         if source is None or source[0] is not frame.f_code or source[2] is not state.scope or state.observer is not None:
             source = tape.source_at(frame)
     if first is None:
-        first = tape.apart[x.tangent] = len(tape.own)
+        first = len(tape.own)
+        tape.apart[x.tangent] = first, places
         more = p.size - 1
         tape.pulls += [*[None] * more, _all_rows(p.size)]
         tape.numbers += [*[()] * more, (x.tangent,)]
-        tape.kept += [*[()] * more, (shape, p.dtype)]
+        tape.kept += [*[()] * more, (p.shape, p.dtype)]
         tape.sources += [source] * p.size
         tape.own += b"\1" * p.size
         tape.begins = tape.begins or x.tangent >= tape.first  # as of a row

@@ -105,7 +105,7 @@ class Tape(Protector):
     __slots__ = (
         *("trace", "level", "first", "pulls", "numbers", "kept", "sources", "own", "made", "lines"),
         *("mode", "user_line_mode", "outside", "ends", "begins", "outer", "notes", "inputs", "open", "around", "lanes"),
-        "apart",  # the numbers of arrays all of whose elements are numbers, and that of the first of these
+        "apart",  # of arrays all of whose elements are numbers: the number of the first, and the places by their indices
         "starts",  # of autograd's boxes (autograd/nodes.py): the nodes of the inputs, by their numbers
     )
 
@@ -127,7 +127,7 @@ class Tape(Protector):
         self.lanes: Any = None if self.around is None or self.around.at_once is None else self.around  # if it computes at once
         # of each number: is the value in memory that nobody can change?
         self.own = bytearray(self.first) if self.lanes is None else bytearray(b"\1") * self.first
-        self.apart: dict[int, int] = {}
+        self.apart: dict[int, tuple[int, dict]] = {}
         self.made: Any = {}  # what made values whose square may be known
         self.lines: Any = {}  # offset in a code object -> the last source there: a tuple for each line, not for each row
         self.mode = self.user_line_mode = None  # of warnings, see host/devices.py

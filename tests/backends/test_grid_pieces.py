@@ -8,7 +8,7 @@ import pytest
 
 import funcad
 from funcad import lax
-from funcad.backends.native import program_pieces, wrapper
+from funcad.backends.native import program_pieces, program_values, wrapper
 from funcad.backends.native.program_values import Pieces, Splat
 from funcad.backends.native.target import available
 from funcad.ir.interpret import eval_jaxpr
@@ -205,14 +205,14 @@ def test_pieces_know_their_elements() -> None:
     x = Splat("x", np.dtype(float), (6, 8))
     ring = program_pieces.rolled(x, 2, 1)
     assert [box for box, _ in ring.cells] == [((0, 6), (0, 2)), ((0, 6), (2, 8))]
-    back = program_pieces.part(ring, [(0, 6, 1), (7, 4, -2)])
+    back = program_values.part(ring, [(0, 6, 1), (7, 4, -2)])
     assert back.shape == (6, 4) and [box for box, _ in back.cells] == [((0, 6), (3, 4)), ((0, 6), (0, 3))]
-    assert program_pieces.part(ring, [3, (2, 6, 1)]).shape == (6,)  # one piece is itself
+    assert program_values.part(ring, [3, (2, 6, 1)]).shape == (6,)  # one piece is itself
     framed = program_pieces.framed(x, ((1, 7), (0, 8)), (8, 8), "zero")
     assert sorted([box for box, _ in framed.cells]) == [((0, 1), (0, 8)), ((1, 7), (0, 8)), ((7, 8), (0, 8))]
-    assert type(program_pieces.in_other_order(framed, (1, 0))) is Pieces
-    assert program_pieces.with_shape(framed, (64,)) is None
-    assert program_pieces.with_shape(framed, (8, 1, 8)).cells[0][0] == ((1, 7), (0, 1), (0, 8))
+    assert type(program_values.viewed(framed, np.transpose)) is Pieces
+    assert program_values.reshaped(framed, (64,)) is None
+    assert program_values.reshaped(framed, (8, 1, 8)).cells[0][0] == ((1, 7), (0, 1), (0, 8))
 
 
 # -- writes to most of an array

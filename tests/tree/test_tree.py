@@ -492,3 +492,15 @@ def test_flatten_axes():
         "for the whole of it, or its structure with an axis for each leaf."
     ):
         tree.flatten_axes("in_axes", treedef, (0, 0))
+
+
+def test_nested_tuples_and_lists_of_leaves_have_one_structure_at_any_depth() -> None:
+    def made(last: object) -> tuple:
+        return ([(1.0, [2.0, {"b": 3.0, "a": 4.0}]), (5.0, 6.0)], [[[last]]]), {}
+
+    leaves, structure = tree.flatten(made(7.0))
+    assert leaves == [1.0, 2.0, 4.0, 3.0, 5.0, 6.0, 7.0]
+    assert tree.structure(made(8.0)) is structure
+    assert tree.unflatten(structure, leaves) == made(7.0)
+    others = [tree.structure(made(x)) for x in ((7.0,), [7.0], None, {"a": 7.0})]
+    assert len({structure, *others}) == 5  # which other parts below do not take for the same

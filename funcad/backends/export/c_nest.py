@@ -65,7 +65,9 @@ class CNest:
             return memory.text
         terms, offset = [], memory.offset
         for index, _ in at.steps:
-            place, stride = self.places.get(index, "0"), memory.strides.get(index, 0)
+            computed = index not in self.places and (index, self.now) in self.values
+            place = self.get(index).text if computed else self.places.get(index, "0")
+            stride = memory.strides.get(index, 0)
             if place.isdigit():
                 offset += int(place) * stride
             elif stride:

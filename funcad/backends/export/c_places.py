@@ -15,6 +15,7 @@ import numpy as np
 
 from funcad.backends.export.c_elements import CValue, c_type, lane_type
 from funcad.backends.export.c_program import INDEX, CArray, CProgram, rule
+from funcad.backends.loops.nest import ONES, At, For, Into, Let, Load, Put, loaded, nested, strided
 from funcad.backends.plans.element_plan import Unsupported, contiguous_strides, seen
 from funcad.ir.jaxpr import Equation
 from funcad.primitives.atoms import RUNNING
@@ -121,22 +122,38 @@ def _checked_at(p: CProgram, index: CValue, n: int) -> str:
     return at
 
 
+def _at_indices(p: CProgram, place: CArray, indices: list, shape: tuple, lanes: int) -> Any:
+    """Loops over `shape`, what is known in each, where in `place` the computed indices lead, and strides by index.
+
+    Indices are looked at where they change, outside of the other loops.
+    """
+    loops = [For(f"i{k}", 0, n, ONES, ()) for k, n in enumerate(shape)]
+    given = {("index", k): x for k, x in enumerate(indices)}
+    rows = {key: x.strides if type(x) is CArray else () for key, x in given.items()}
+    bodies = loaded(loops, [(key, x.dtype, rows[key]) for key, x in given.items()])
+    numbers, rank = tuple([("at", k) for k in range(len(indices))]), max(map(len, rows.values()), default=lanes)
+    checked = lambda e, xs: [CValue(_INT64, _checked_at(p, x, n)) for x, n in zip(xs, place.shape[lanes:])]
+    bodies[rank].append(Let(numbers, tuple(given), checked))
+    names = [loop.index for loop in loops]
+    steps = dict(zip([*names[:lanes], *numbers, *names[rank:]], place.strides, strict=True))
+    along: dict[Any, Any] = {key: dict(zip(names, row)) for key, row in rows.items()}
+    at = At("place", tuple([(name, s * place.dtype.itemsize) for name, s in steps.items()]))
+    return loops, bodies, at, given, {**along, "place": steps}
+
+
 @rule("gather")
 def _gather(p: CProgram, equation: Equation, values: list, *, batch_dims: int, unique: bool) -> list:
-    x, *indices = values
-    (v,) = equation.outputs
+    (v,), x = equation.outputs, p.as_array(values[0])
     shape = v.aval.shape
     if 0 in shape:
         return [p.new(v)]
-    x = p.as_array(x)
-    rank = len(equation.inputs[1].aval.shape) if indices else batch_dims
-    target = p.new(v) if shape else None
-    with p.loops(shape) as names:
-        own = [_checked_at(p, _lane(p, i, names), n) for i, n in zip(indices, x.shape[batch_dims:])]
-        lane = p.e.load(x.dtype, x.at([*names[:batch_dims], *own, *names[rank:]]))
-        if target is not None:
-            p.line(f"{target.at(names)} = {lane.text};")
-    return [lane if target is None else target]
+    target = p.new(v) if shape else p.variable(x.dtype)
+    loops, bodies, at, given, along = _at_indices(p, x, values[1:], shape, batch_dims)
+    strides = target.strides if shape else ()
+    bodies[-1] += [Load("element", x.dtype, at), Put(strided("out", loops, x.dtype, strides), "element", x.dtype)]
+    along["out"] = {loop.index: s for loop, s in zip(loops, strides)}
+    p.nest(nested(loops, bodies), {"place": x, **given}, {"out": target}, along)
+    return [target]
 
 
 def _lane(p: CProgram, x: Any, names: Sequence[str]) -> CValue:
@@ -147,20 +164,17 @@ def _lane(p: CProgram, x: Any, names: Sequence[str]) -> CValue:
 @rule("scatter")
 def _scatter(p: CProgram, equation: Equation, values: list, *, mode: str, batch_dims: int, unique: bool) -> list:
     x, u, *indices = values
-    shape = equation.inputs[1].aval.shape
-    rank = len(equation.inputs[2].aval.shape) if indices else batch_dims
-    target = _over(p, equation, x) if type(x) is CArray else None
-    if target is None:
+    if type(x) is not CArray:
         raise Unsupported("a scatter into a number")
+    shape, target = equation.inputs[1].aval.shape, _over(p, equation, x)
     word = {"set": None, "add": "add", "mul": "mul", "min": "minimum", "max": "maximum"}[mode]
-    if 0 not in shape:
-        with p.loops(shape) as names:
-            own = [_checked_at(p, _lane(p, i, names), n) for i, n in zip(indices, target.shape[batch_dims:])]
-            place = target.at([*names[:batch_dims], *own, *names[rank:]])
-            lane = _lane(p, u, names)
-            if word is not None:
-                lane = p.e.combine(word, p.e.load(target.dtype, place), lane)
-            p.line(f"{place} = {lane.text};")
+    if 0 in shape:
+        return [target]
+    loops, bodies, at, given, along = _at_indices(p, target, indices, shape, batch_dims)
+    along["update"] = {loop.index: s for loop, s in zip(loops, u.strides)} if type(u) is CArray else {}
+    bodies[-1].append(Load("update", u.dtype, At("update", tuple(along["update"].items()))))
+    bodies[-1].append(Into(at, target.dtype, word, "update") if word else Put(at, "update", target.dtype))
+    p.nest(nested(loops, bodies), {"update": u, **given}, {"place": target}, along)
     return [target]
 
 

@@ -333,16 +333,10 @@ def _custom_linear(equation: Equation, values: list, *, linear: Any, axis_name: 
     return run(program, [*[as_dtype(c, aval_of(c).dtype) for c in consts], *values])
 
 
-@rule("linear_solve")
-def _linear_solve(equation: Equation, values: list, *, solve: Any, n_consts: tuple, **params: Any) -> Any:
+@rule("linear_solve", "root")
+def _solved(equation: Equation, values: list, *, solve: Any, n_consts: tuple, **params: Any) -> Any:
     rest = values[sum(n_consts) :]
     return run(solve, [*values[n_consts[0] : n_consts[0] + n_consts[1]], *rest])
-
-
-@rule("root")
-def _root(equation: Equation, values: list, *, solve: Any, n_consts: tuple, **params: Any) -> Any:
-    guess = values[sum(n_consts) :]
-    return run(solve, [*values[n_consts[0] : n_consts[0] + n_consts[1]], *guess])
 
 
 @rule("cond")

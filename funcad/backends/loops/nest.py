@@ -35,10 +35,10 @@ MASKED, BACK = "masked", "back from the end"  # what becomes of less than a vect
 
 
 class At(NamedTuple):
-    """An element of an array: how many bytes it lies further for each step of an index."""
+    """An element of an array: how many bytes it lies further for each step of an index, or of a computed number (in C)."""
 
     array: Any  # what the printer knows by this name
-    steps: tuple[tuple[str, Any], ...] = ()  # (index, amount)
+    steps: tuple[tuple[Any, Any], ...] = ()  # (index, amount)
 
 
 class Constant(NamedTuple):

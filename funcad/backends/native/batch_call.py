@@ -112,24 +112,15 @@ def _kernel(module: ir.Module, jaxpr: Jaxpr, host: Any, lanes: int) -> None:
     """Add `part`, which runs one chunk, and `kernel`, which runs all of them."""
     part = ir.Function(module, "part", [("ptr", "%slots"), ("i64", "%lo"), ("i64", "%hi"), ("ptr", "%arena")])
     n = len(jaxpr.inputs)
-    pointers = [_word(part, "%slots", i, "ptr") for i in range(n)]
-    results = [_word(part, "%slots", n + 1 + k, "ptr") for k in range(len(jaxpr.outputs))]
+    pointers = [part.word("%slots", i, "ptr") for i in range(n)]
+    results = [part.word("%slots", n + 1 + k, "ptr") for k in range(len(jaxpr.outputs))]
     write(part, jaxpr, host, lanes, pointers, results, begin="%lo", end="%hi")
     part.do("ret void")
     module.add(part)
     parameters = [("ptr", "%slots"), ("ptr", "%arena"), ("ptr", "%context")]
     kernel = ir.Function(module, "kernel", parameters, "i32", ir.RUNS_ONCE)
-    numbers = _word(kernel, "%slots", n, "ptr")
-    runner, length, total = [_word(kernel, numbers, i, kind) for i, kind in ((RUNNER, "ptr"), (CHUNK, "i64"), (SIZE, "i64"))]
-    serial = kernel.put(f"icmp eq ptr {runner}, null")
-    with kernel.when(serial):
-        kernel.do(f"call void @part(ptr %slots, i64 0, i64 {total}, ptr null)")
-    with kernel.when(kernel.put(f"xor i1 {serial}, true")):
-        pool = _word(kernel, numbers, POOL, "ptr")
-        kernel.do(f"call void {runner}(ptr {pool}, ptr @part, ptr %slots, i64 {total}, i64 {length}, ptr null, i64 0)")
+    numbers = kernel.word("%slots", n, "ptr")
+    runner, length, total = [kernel.word(numbers, i, kind) for i, kind in ((RUNNER, "ptr"), (CHUNK, "i64"), (SIZE, "i64"))]
+    kernel.run_parts(runner, (numbers, POOL), total, length, False, "null")
     kernel.do("ret i32 0")
     module.add(kernel)
-
-
-def _word(function: ir.Function, pointer: str, index: int, kind: str = "i64") -> str:
-    return function.load(f"load {kind}, ptr {function.put(f'getelementptr i64, ptr {pointer}, i64 {index}')}")

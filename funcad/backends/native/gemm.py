@@ -19,10 +19,12 @@ from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.ir import Module
 from funcad.backends.native.program_build import Build
 from funcad.backends.native.program_reduce import reduce
-from funcad.backends.native.program_values import Splat, View, spread, transposed
+from funcad.backends.native.program_values import Splat, View, moved_by, viewed
 from funcad.backends.native.shared_functions import address, fma, new_function, rounded, shared
 from funcad.backends.native.target import lanes_of
 from funcad.backends.plans.element_plan import merged_axes
+from funcad.primitives.contraction import free_axes
+from funcad.primitives.families import broadcast_in_dim
 
 DEPTH = 64  # of the summed axis that is gone through at once, so that blocks of both operands stay in the first cache
 MANY = 24  # rows from which on it pays to copy a panel of the right operand into one piece
@@ -155,11 +157,6 @@ def row_products(host: Any, dtype: np.dtype) -> str:
 # ---------------------------------------------------------------- dot_general
 
 
-def _free(ndim: int, *used: tuple) -> tuple:
-    taken = {a for axes in used for a in axes}
-    return tuple([i for i in range(ndim) if i not in taken])
-
-
 def packs(m: int, n: int, a: tuple[int, int], b: tuple[int, int], c: tuple[int, int]) -> bool:
     """Must the right operand be copied, for strides (row, column) of a (m, k), b (k, n) and c (m, n)?"""
     return _way(m, n, a, b, c) == "pack"
@@ -193,8 +190,8 @@ def key_of(y: View) -> tuple:
 def dot(build: Build, x: Any, y: Any, dimension_numbers: Any, target: View | None) -> Any:
     """dot_general into `target`, or, where the result has rank 0, to a lane."""
     (cx, cy), (bx, by) = dimension_numbers
-    fx, fy = _free(len(x.shape), cx, bx), _free(len(y.shape), cy, by)
-    x, y = transposed(x, (*bx, *fx, *cx)), transposed(y, (*by, *cy, *fy))
+    fx, fy = free_axes(len(x.shape), cx, bx), free_axes(len(y.shape), cy, by)
+    x, y = viewed(x, lambda a: a.transpose((*bx, *fx, *cx))), viewed(y, lambda a: a.transpose((*by, *cy, *fy)))
     nb, nc = len(bx), len(cx)
     summed = x.shape[nb + len(fx) :]
     dtype = x.dtype
@@ -263,9 +260,10 @@ def _by_reduction(build: Build, x: Any, y: Any, nb: int, nx: int, ny: int, targe
     free_y = y.shape[nb + len(summed) :]
     shape = (*batch, *free_x, *free_y, *summed)
     first, last = nb + nx + ny, len(shape)
-    x = spread(x, shape, (*range(nb + nx), *range(first, last)))
-    y = transposed(y, (*range(nb), *range(nb + len(summed), nb + len(summed) + ny), *range(nb, nb + len(summed))))
-    y = spread(y, shape, (*range(nb), *range(nb + nx, last)))
+    x = moved_by(broadcast_in_dim, x, shape=shape, axes=(*range(nb + nx), *range(first, last)))
+    turned = (*range(nb), *range(nb + len(summed), nb + len(summed) + ny), *range(nb, nb + len(summed)))
+    y = viewed(y, lambda a: a.transpose(turned))
+    y = moved_by(broadcast_in_dim, y, shape=shape, axes=(*range(nb), *range(nb + nx, last)))
     product = (lambda e, v: e.and_(*v)) if x.dtype.kind == "b" else (lambda e, v: e.mul(*v))
     kind = "logical_or" if x.dtype.kind == "b" else "add"
     if not shape:  # a number times a number

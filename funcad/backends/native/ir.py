@@ -130,6 +130,25 @@ class Function:
         place = self.put(f"getelementptr {kind}, ptr %pool{number}, i64 {pool.setdefault(value, len(pool))}")
         return self.put(f"load {kind}, ptr {place}, !invariant.load !1998")
 
+    def word(self, pointer: str, index: int, kind: str = "i64") -> str:
+        """One of the words of 64 bits at a pointer."""
+        return self.load(f"load {kind}, ptr {self.put(f'getelementptr i64, ptr {pointer}, i64 {index}')}")
+
+    def run_parts(self, runner: str, pool: tuple[str, int], extent: str, size: str, cut: bool, arena: str = "%arena") -> None:
+        """`part` for all of an extent: by the runner of threads, if there is one; else here, at once or `cut` in such parts."""
+        serial = self.put(f"icmp eq ptr {runner}, null")
+        with self.when(serial):
+            if cut:
+                with self.loop(0, extent, size) as loop:
+                    stop = self.put(f"add i64 {loop.index}, {size}")
+                    stop = self.intrinsic("llvm.smin.i64", "i64", ("i64", stop), ("i64", extent))
+                    self.do(f"call void @part(ptr %slots, i64 {loop.index}, i64 {stop}, ptr {arena})")
+            else:
+                self.do(f"call void @part(ptr %slots, i64 0, i64 {extent}, ptr {arena})")
+        with self.when(self.put(f"xor i1 {serial}, true")):
+            threads = self.word(*pool, "ptr")
+            self.do(f"call void {runner}(ptr {threads}, ptr @part, ptr %slots, i64 {extent}, i64 {size}, ptr {arena}, i64 0)")
+
     def load(self, instruction: str) -> str:
         """The value of an instruction that depends on memory (a load, a call with effects)."""
         name = self.fresh()

@@ -366,7 +366,7 @@ def kernel_text(
     nest = element_loops(group, modes, len(modes[0]) if modes else 1, unroll, nontemporal, far, over)
     totals = [i for i, v in enumerate(group.jaxpr.outputs) if v in group.sums]
     kernel = ir.Function(module, "kernel", [("ptr", "%slots"), ("ptr", "%arena"), ("ptr", "%context")], "i32")
-    numbers = _word(kernel, "%slots", len(group.jaxpr.inputs), "ptr")
+    numbers = kernel.word("%slots", len(group.jaxpr.inputs), "ptr")
     if not split:
         _emit_part(kernel, group, host, lanes, modes, nest, bool(nontemporal), "0", None)
         kernel.do("ret i32 0")
@@ -377,20 +377,9 @@ def kernel_text(
     _emit_part(part, group, host, lanes, modes, nest, bool(nontemporal), "%lo", "%hi")
     part.do("ret void")
     module.add(part)
-    runner, size = _word(kernel, numbers, RUNNER, "ptr"), _word(kernel, numbers, PART)
-    extent = _word(kernel, numbers, EXTENTS)
-    serial = kernel.put(f"icmp eq ptr {runner}, null")
-    with kernel.when(serial):
-        if totals:
-            with kernel.loop(0, extent, size) as loop:
-                stop = kernel.put(f"add i64 {loop.index}, {size}")
-                stop = kernel.intrinsic("llvm.smin.i64", "i64", ("i64", stop), ("i64", extent))
-                kernel.do(f"call void @part(ptr %slots, i64 {loop.index}, i64 {stop}, ptr %arena)")
-        else:
-            kernel.do(f"call void @part(ptr %slots, i64 0, i64 {extent}, ptr %arena)")
-    with kernel.when(kernel.put(f"xor i1 {serial}, true")):
-        pool = _word(kernel, numbers, POOL, "ptr")
-        kernel.do(f"call void {runner}(ptr {pool}, ptr @part, ptr %slots, i64 {extent}, i64 {size}, ptr %arena, i64 0)")
+    runner, size = kernel.word(numbers, RUNNER, "ptr"), kernel.word(numbers, PART)
+    extent = kernel.word(numbers, EXTENTS)
+    kernel.run_parts(runner, (numbers, POOL), extent, size, bool(totals))
     if totals:
         rounded = kernel.put(f"sub i64 {kernel.put(f'add i64 {extent}, {size}')}, 1")
         count = kernel.put(f"udiv i64 {rounded}, {size}")
@@ -410,18 +399,18 @@ def _emit_part(
 ) -> None:
     """The loops over lo..hi; accumulations go to their slots, or, if there is `hi`, to the arena, at the number of the part."""
     n_in, ndim, outputs = len(group.jaxpr.inputs), len(modes[0]) if modes else 1, group.jaxpr.outputs
-    numbers = _word(f, "%slots", n_in, "ptr")
-    pointers = {i: _word(f, "%slots", i, "ptr") for i in sorted({i for i, _ in group.accesses})}
-    names: dict[str, Any] = {f"e{axis}": _word(f, numbers, EXTENTS + axis) for axis in range(ndim)}
+    numbers = f.word("%slots", n_in, "ptr")
+    pointers = {i: f.word("%slots", i, "ptr") for i in sorted({i for i, _ in group.accesses})}
+    names: dict[str, Any] = {f"e{axis}": f.word(numbers, EXTENTS + axis) for axis in range(ndim)}
     names |= {"begin": lo if hi else 0, "end": hi or names["e0"]}
     for k, row in enumerate(modes):
         for axis, mode in enumerate(row):
             if mode == "s":
-                names[f"s{k}.{axis}"] = _word(f, numbers, EXTENTS + ndim + k * ndim + axis)
+                names[f"s{k}.{axis}"] = f.word(numbers, EXTENTS + ndim + k * ndim + axis)
     totals = [k for k, v in enumerate(outputs) if v in group.sums]
     places = {k: _slot(f, group, k) for k in range(len(outputs)) if hi is None or k not in totals}
     if totals and hi is not None:
-        number = f.put(f"udiv i64 {lo}, {_word(f, numbers, PART)}")
+        number = f.put(f"udiv i64 {lo}, {f.word(numbers, PART)}")
         first = f.put(f"mul i64 {number}, {len(totals)}")
         places |= {k: _bytes(f, "%arena", f.put(f"add i64 {first}, {j}")) for j, k in enumerate(totals)}
     memory = {("in", k): Memory(pointers[i]) for k, (i, _) in enumerate(group.accesses)}
@@ -438,11 +427,7 @@ def _slot(f: ir.Function, group: Group, k: int) -> str:
     """Where output k goes: full results come first, then those of rank 0."""
     outputs = group.jaxpr.outputs
     order = sorted(range(len(outputs)), key=lambda i: outputs[i] in group.sums)
-    return _word(f, "%slots", len(group.jaxpr.inputs) + 1 + order.index(k), "ptr")
-
-
-def _word(f: ir.Function, pointer: str, index: int, kind: str = "i64") -> str:
-    return f.load(f"load {kind}, ptr {f.put(f'getelementptr i64, ptr {pointer}, i64 {index}')}")
+    return f.word("%slots", len(group.jaxpr.inputs) + 1 + order.index(k), "ptr")
 
 
 def _bytes(f: ir.Function, pointer: str, index: str) -> str:

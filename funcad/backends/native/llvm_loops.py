@@ -23,7 +23,7 @@ from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.program_build import Build
 from funcad.backends.native.program_cost import work_of
 from funcad.backends.native.program_region import Region, rule
-from funcad.backends.native.program_values import View, same_place, transposed
+from funcad.backends.native.program_values import View, moved_by, same_place, viewed
 from funcad.backends.plans.element_plan import Unsupported, contiguous_strides
 from funcad.ir.aval import StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, prune
@@ -151,7 +151,7 @@ def _prepack(build: Build, jaxpr: Jaxpr, consts: Sequence[Any]) -> list[tuple]:
     for equation in jaxpr.equations:
         name, params = equation.primitive.name, equation.params
         if name == "transpose" and equation.inputs[0] in known:
-            known[equation.outputs[0]] = transposed(known[equation.inputs[0]], params["perm"])
+            known[equation.outputs[0]] = moved_by(equation.primitive, known[equation.inputs[0]], **params)
         if name != "dot_general" or equation.inputs[1] not in known or equation.inputs[0] in known:
             continue
         (cx, cy), (bx, by) = params["dimension_numbers"]
@@ -159,7 +159,7 @@ def _prepack(build: Build, jaxpr: Jaxpr, consts: Sequence[Any]) -> list[tuple]:
         x = equation.inputs[0].aval
         if len(cx) != 1 or bx or len(y.shape) != 2 or y.dtype.kind != "f" or len(x.shape) not in (1, 2):
             continue
-        y = transposed(y, (cy[0], 1 - cy[0]))
+        y = viewed(y, lambda a, first=cy[0]: a.swapaxes(0, first))
         steps = contiguous_strides(x.shape)
         m, row = (1, 0) if len(x.shape) == 1 else (x.shape[1 - cx[0]], steps[1 - cx[0]])
         key = gemm.key_of(y)

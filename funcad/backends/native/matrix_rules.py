@@ -20,7 +20,7 @@ from funcad.backends.native.lapack import LARGE, lapack_table
 from funcad.backends.native.program_build import Build
 from funcad.backends.native.program_moves import fill
 from funcad.backends.native.program_region import Region, rule
-from funcad.backends.native.program_values import Splat, View, transposed
+from funcad.backends.native.program_values import Splat, View, viewed
 from funcad.backends.native.target import lanes_of
 from funcad.backends.plans.element_plan import Unsupported
 from funcad.ir.jaxpr import Equation
@@ -334,13 +334,13 @@ def _lu(region: Region, equation: Equation, values: list) -> list:
     status = build.new(np.dtype(np.int64), ())
     with build.over([(size, None) for size in batch]) as indices:
         work, pivots, order = [_matrix(build, place, indices) for place in places]
-        build.copy(transposed(_matrix(build, x, indices), (1, 0)), work)
+        build.copy(viewed(_matrix(build, x, indices), np.transpose), work)
         pointers = [build.pointer(work), build.pointer(pivots), build.helper("lapack_table", aval.dtype), build.pointer(status)]
         _call(build, "lu_large", aval.dtype, *_sizes(m, n), *[("ptr", p) for p in pointers])
         _call(build, "order_of_pivots", FLOAT64, *_sizes(m, min(m, n)), *_places(build, pivots, order, status))
     build.drop(x)
     build.drop(status)
-    places[0] = transposed(places[0], (*range(len(batch)), len(batch) + 1, len(batch)))
+    places[0] = viewed(places[0], lambda a: a.swapaxes(-1, -2))
     return [place if target is None else _moved(build, place, build.hold(target)) for place, target in zip(places, own)]
 
 

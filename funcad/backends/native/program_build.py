@@ -20,7 +20,7 @@ from funcad.backends.native import program_pieces
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.nest_printer import Memory, NestPrinter
-from funcad.backends.native.program_values import Along, Arena, Buffer, Pieces, Splat, View, same_place
+from funcad.backends.native.program_values import Along, Arena, Buffer, Pieces, Splat, View, part, same_place
 from funcad.backends.native.target import lanes_of
 from funcad.backends.plans.element_plan import Unsupported, contiguous_strides, merged_axes
 
@@ -162,10 +162,13 @@ class Build:
             return
         if same_place(value, target):
             return
-        if type(value) is Pieces or type(target) is Pieces:
-            for box, _ in program_pieces.cells_of(value if type(value) is Pieces else target):
-                index = program_pieces.index_of(box)
-                self.copy(program_pieces.part(value, index), program_pieces.part(target, index))
+        if type(value) is Pieces:
+            for box, x in value.cells:
+                self.copy(x, part(target, program_pieces.index_of(box)))
+            return
+        if type(target) is Pieces:
+            for box, place in target.cells:
+                self.copy(part(value, program_pieces.index_of(box)), place)
             return
         self.nest(target.shape, [value], [target], lambda e, lanes: lanes, key="copy")
 

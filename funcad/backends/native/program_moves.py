@@ -13,8 +13,7 @@ import numpy as np
 
 from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.program_build import Build
-from funcad.backends.native.program_values import Splat, View, contiguous_strides, indexed
-from funcad.backends.plans.element_plan import seen
+from funcad.backends.native.program_values import Splat, View, contiguous_strides, part, viewed
 from funcad.primitives.basic_indexing import common_index
 
 MAX_CELLS = 27  # parts of a result of `place_sum` that are written one by one
@@ -26,7 +25,7 @@ def fill(build: Build, target: View, value: Any = 0) -> None:
 
 def place(build: Build, x: Any, index: Sequence[Any], target: View) -> None:
     """Zeros, with x at a basic index."""
-    where = indexed(target, index)
+    where = part(target, index)
     if where.size < target.size:
         fill(build, target)
     build.copy(_in_shape(x, where.shape), where)
@@ -45,7 +44,7 @@ def place_sum(build: Build, xs: Sequence[Any], indices: Sequence[Any], target: V
     if len(cells) > MAX_CELLS:
         return _place_one_by_one(build, xs, indices, target)
     for cell in cells:
-        where = indexed(target, [(a, b - a, 1) for a, b in cell])
+        where = part(target, [(a, b - a, 1) for a, b in cell])
         met = [i for i, box in enumerate(boxes) if all(a <= c and d <= b for (a, b), (c, d) in zip(box, cell))]
         terms = [_within(xs[i], indices[i], cell) for i in met]
         zero = target.dtype.kind in "fc" and len(met) < len(xs)  # the others add a zero, so that -0.0 becomes 0.0
@@ -68,9 +67,9 @@ def _place_one_by_one(build: Build, xs: Sequence[Any], indices: Sequence[Any], t
     common = common_index(tuple(indices), target.shape) if target.dtype.kind in "fc" else None
     if common is not None:  # no zero is added there: -0.0 stays -0.0
         zero = complex(-0.0, -0.0) if target.dtype.kind == "c" else -0.0
-        fill(build, seen(target, lambda a: a[common]), zero)
+        fill(build, viewed(target, lambda a: a[common]), zero)
     for x, index in zip(xs, indices):
-        add(build, x, indexed(target, index))
+        add(build, x, part(target, index))
 
 
 def box_of(index: Sequence[Any]) -> list[tuple[int, int]] | None:
@@ -98,11 +97,11 @@ def _within(x: Any, index: Sequence[Any], cell: Sequence[tuple[int, int]]) -> An
             continue
         a, b = next(axes)
         own.append(None if type(entry) is int else (a - entry[0], b - a, 1))
-    return indexed(x, own)
+    return part(x, own)
 
 
 def update(build: Build, u: Any, index: Sequence[Any], target: View) -> None:
-    where = indexed(target, index)
+    where = part(target, index)
     build.copy(_in_shape(u, where.shape), where)
 
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.native.lane_types import Lane
-from funcad.backends.native.program_values import Pieces, Splat, View, indexed, reshaped, spread, transposed
+from funcad.backends.native.program_values import Pieces, Splat, View, part, pieces
 
 MOST = 16  # pieces of one array
 WIDE = 16  # elements of the widest piece's rows, at least, or whole vectors are not worth the cuts
@@ -37,88 +37,7 @@ def index_of(box: Box) -> list[tuple[int, int, int]]:
     return [(a, b - a, 1) for a, b in box]
 
 
-def pieces(dtype: np.dtype, shape: tuple, cells: Sequence[tuple[Box, Any]]) -> Any:
-    """An array made of boxes; a box that is all of it is that value."""
-    cells = [cell for cell in cells if all([a < b for a, b in cell[0]])]
-    return cells[0][1] if len(cells) == 1 else Pieces(dtype, shape, tuple(cells))
-
-
 # -- index maps
-
-
-def part(x: Any, index: Sequence[Any]) -> Any:
-    """x at a canonical basic index (see primitives/basic_indexing.py)."""
-    if type(x) is not Pieces:
-        return indexed(x, index)
-    shape = tuple([1 if entry is None else entry[1] for entry in index if type(entry) is not int])
-    found = []
-    for box, value in x.cells:
-        own: list[Any] = []
-        to: list[tuple[int, int]] = []
-        axes = iter(box)
-        for entry in index:
-            if entry is None:
-                own.append(None)
-                to.append((0, 1))
-                continue
-            a, b = next(axes)
-            if type(entry) is int:
-                if not a <= entry < b:
-                    break
-                own.append(entry - a)
-                continue
-            start, count, step = entry
-            first, last = _met(start, count, step, a, b)
-            if first >= last:
-                break
-            own.append((start + first * step - a, last - first, step))
-            to.append((first, last))
-        else:
-            found.append((tuple(to), indexed(value, own)))
-    return pieces(x.dtype, shape, found)
-
-
-def _met(start: int, count: int, step: int, a: int, b: int) -> tuple[int, int]:
-    """For which k in range(count) does a <= start + k * step < b hold? (first, last + 1)"""
-    if step < 0:
-        start, step, a, b = -start, -step, 1 - b, 1 - a
-    return max(0, -((start - a) // step)), min(count, -((start - b) // step))
-
-
-def in_other_order(x: Any, perm: Sequence[int]) -> Any:
-    if type(x) is not Pieces:
-        return transposed(x, perm)
-    order = lambda t: tuple([t[i] for i in perm])
-    return Pieces(x.dtype, order(x.shape), tuple([(order(box), transposed(v, perm)) for box, v in x.cells]))
-
-
-def respread(x: Any, shape: tuple, axes: tuple) -> Any:
-    """broadcast_in_dim."""
-    if type(x) is not Pieces:
-        return spread(x, shape, axes)
-    found = []
-    for box, value in x.cells:
-        own = [(0, n) for n in shape]
-        for axis, n, interval in zip(axes, x.shape, box):
-            if n == shape[axis]:
-                own[axis] = interval
-        found.append((tuple(own), spread(value, tuple([b - a for a, b in own]), axes)))
-    return Pieces(x.dtype, shape, tuple(found))
-
-
-def with_shape(x: Any, shape: tuple) -> Any:
-    """x in another shape without moving elements; None if that cannot be."""
-    if type(x) is not Pieces:
-        return reshaped(x, shape)
-    kept = [i for i, n in enumerate(x.shape) if n != 1]
-    if [x.shape[i] for i in kept] != [n for n in shape if n != 1]:
-        return None
-    found = []
-    for box, value in x.cells:
-        axes = iter([box[i] for i in kept])
-        own = tuple([(0, 1) if n == 1 else next(axes) for n in shape])
-        found.append((own, reshaped(value, tuple([b - a for a, b in own]))))
-    return None if any([value is None for _, value in found]) else Pieces(x.dtype, shape, tuple(found))
 
 
 def joined(xs: Sequence[Any], axis: int, shape: tuple) -> Any:

@@ -17,8 +17,9 @@ from funcad.backends.loops.nest import BACK, ONES, VECTORS, Fold, For, Let, Put,
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.program_build import Build, memory_of
-from funcad.backends.native.program_values import Along, Splat, View, spread
+from funcad.backends.native.program_values import Along, Splat, View, moved_by
 from funcad.backends.plans.element_plan import Unsupported, merged_axes
+from funcad.primitives.families import broadcast_in_dim
 
 AT_ONCE = 4  # accumulators, or vectors that are reduced without a loop
 Body = Callable[[Emitter, list], Lane]
@@ -157,4 +158,4 @@ def ties(build: Build, mean: bool, t: Any, x: Any, out: Any, axes: tuple, target
 def _onto(build: Build, value: Any, shape: tuple, stay: tuple) -> Any:
     if type(value) is Lane:
         return Splat(value, value.dtype, shape)
-    return spread(value, shape, stay)
+    return moved_by(broadcast_in_dim, value, shape=shape, axes=stay)

@@ -18,9 +18,9 @@ from funcad.backends.memory import handed_through, writes_elements, writes_of
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.program_build import MAX_LINES, Build, too_long
-from funcad.backends.native.program_pieces import fitting, index_of, part, regular, rolled
+from funcad.backends.native.program_pieces import fitting, index_of, regular, rolled
 from funcad.backends.native.program_schedule import COMPLEX_PARTS, ScheduleStep, is_elementwise, schedule
-from funcad.backends.native.program_values import Pieces, View, reshaped
+from funcad.backends.native.program_values import Pieces, View, part, reshaped
 from funcad.backends.plans.element_plan import Unsupported, operand_dtypes
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, params_key
 from funcad.ir.primitive import may_share

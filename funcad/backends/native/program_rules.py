@@ -13,9 +13,9 @@ import numpy as np
 
 from funcad.backends.native import batch_call, gemm, program_moves, program_reduce
 from funcad.backends.native.lane_types import Lane
-from funcad.backends.native.program_pieces import framed, in_other_order, joined, part, respread, rolled, with_shape
+from funcad.backends.native.program_pieces import framed, joined, rolled
 from funcad.backends.native.program_region import Region, rule
-from funcad.backends.native.program_values import Splat, View, indexed, reshaped, same_place
+from funcad.backends.native.program_values import Splat, View, moved_by, part, reshaped, same_place
 from funcad.backends.plans.element_plan import Unsupported, contiguous_strides
 from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.primitives.atoms import RUNNING, fold_of
@@ -28,49 +28,17 @@ def _view(region: Region, value: Any) -> Any:
     return region.build.hold(value)
 
 
-@rule("broadcast_in_dim", views=True)
-def _broadcast(region: Region, equation: Equation, values: list, *, shape: tuple, axes: tuple) -> list:
+@rule("broadcast_in_dim", "transpose", "basic_index", "slice", "rev", views=True)
+def _looked_at(region: Region, equation: Equation, values: list, **params: Any) -> list:
     (x,) = values
-    if not shape:
-        return [x]
-    return [Splat(x, x.dtype, shape) if type(x) is Lane else _view(region, respread(x, shape, axes))]
+    return [_view(region, moved_by(equation.primitive, Splat(x, x.dtype, ()) if type(x) is Lane else x, **params))]
 
 
 @rule("reshape", views=True)
 def _reshape(region: Region, equation: Equation, values: list, *, shape: tuple) -> list:
     (x,) = values
-    if type(x) is Lane:
-        return [Splat(x, x.dtype, shape) if shape else x]
-    view = with_shape(x, shape)
-    if view is not None:
-        return [_view(region, view)]
-    return [reshaped(region.build.in_order(x), shape)]
-
-
-@rule("transpose", views=True)
-def _transpose(region: Region, equation: Equation, values: list, *, perm: tuple) -> list:
-    return [values[0] if type(values[0]) is Lane else _view(region, in_other_order(values[0], perm))]
-
-
-@rule("basic_index", views=True)
-def _basic_index(region: Region, equation: Equation, values: list, *, index: tuple) -> list:
-    (x,) = values
-    if type(x) is Lane:  # only new axes
-        x = Splat(x, x.dtype, ())
-    return [_view(region, part(x, index))]
-
-
-@rule("slice", views=True)
-def _slice(region: Region, equation: Equation, values: list, *, start: tuple, limit: tuple, strides: Any) -> list:
-    steps = strides or (1,) * len(start)
-    index = [(s, max(0, -(-(e - s) // k)), k) for s, e, k in zip(start, limit, steps)]
-    return [_view(region, part(values[0], index))]
-
-
-@rule("rev", views=True)
-def _rev(region: Region, equation: Equation, values: list, *, axes: tuple) -> list:
-    (x,) = values
-    return [_view(region, part(x, [(n - 1, n, -1) if i in axes else (0, n, 1) for i, n in enumerate(x.shape)]))]
+    view = reshaped(Splat(x, x.dtype, ()) if type(x) is Lane else x, shape)
+    return [reshaped(region.build.in_order(x), shape) if view is None else _view(region, view)]
 
 
 @rule("stop_gradient", "optimization_barrier", "name", views=True)
@@ -199,7 +167,7 @@ def _update(region: Region, equation: Equation, values: list, *, index: tuple) -
 
 @rule("basic_add")
 def _add(region: Region, equation: Equation, values: list, *, index: tuple) -> list:
-    return _written(region, equation, values, lambda t: program_moves.add(region.build, values[1], indexed(t, index)))
+    return _written(region, equation, values, lambda t: program_moves.add(region.build, values[1], part(t, index)))
 
 
 @rule("table")
@@ -340,7 +308,7 @@ def _running(region: Region, equation: Equation, values: list, axis: int, revers
             return
         views = [build.in_memory(x) for x in values]
         flipped = [(n - 1, n, -1) if reverse and i == axis else (0, n, 1) for i, n in enumerate(target.shape)]
-        out, *ins = [indexed(x, flipped) for x in (target, *views)]
+        out, *ins = [part(x, flipped) for x in (target, *views)]
         extent = target.shape[axis]
 
         def at(x: View, k: str) -> View:

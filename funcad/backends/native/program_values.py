@@ -10,15 +10,19 @@ while the value lives; views keep the buffers alive that they look into.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import repeat
 from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from funcad.backends.plans.element_plan import contiguous_strides, seen
+from funcad.backends.plans.element_plan import RECORD, contiguous_strides, seen
+from funcad.ir.primitive import Primitive
+from funcad.primitives.basic_indexing import python_index
 
 ALIGNMENT = 64
+_ONE = np.empty((), RECORD)  # what any element of a splat is looked at as
 
 
 class Buffer:
@@ -116,53 +120,70 @@ class Pieces(NamedTuple):
         return tuple([buffer for _, value in self.cells if type(value) is View for buffer in value.buffers])
 
 
-def spread(x: Any, shape: tuple, axes: tuple) -> Any:
-    """broadcast_in_dim of a view or a splat."""
+def viewed(x: Any, look: Callable[[np.ndarray], Any]) -> Any:
+    """A view, a splat or pieces as `look` sees it, which takes views of arrays; None if elements would have to move."""
     if type(x) is Splat:
-        return x._replace(shape=shape)
-    strides = [0] * len(shape)
-    for axis, n, s in zip(axes, x.shape, x.strides):
-        strides[axis] = s if n == shape[axis] and n != 1 else 0
-    return x._replace(shape=shape, strides=tuple(strides))
+        return x._replace(shape=look(np.ndarray(x.shape, RECORD, _ONE, 0, (0,) * len(x.shape))).shape)
+    return _pieces_viewed(x, look) if type(x) is Pieces else seen(x, look)
 
 
-def transposed(x: Any, perm: Sequence[int]) -> Any:
-    shape = tuple([x.shape[i] for i in perm])
-    return x._replace(shape=shape) if type(x) is Splat else x._replace(shape=shape, strides=tuple([x.strides[i] for i in perm]))
+def moved_by(primitive: Primitive, x: Any, **params: Any) -> Any:
+    """What a primitive makes of x, of those that only look at an array in another way."""
+    return viewed(x, lambda a: primitive.impl(np, a, **params))
 
 
-def indexed(x: Any, index: Sequence[Any]) -> Any:
+def part(x: Any, index: Sequence[Any]) -> Any:
     """x at a canonical basic index (see primitives/basic_indexing.py)."""
-    shape, strides, offset, axis = [], [], 0, 0
-    for entry in index:
-        if entry is None:
-            shape.append(1)
-            strides.append(0)
-            continue
-        own = 0 if type(x) is Splat else x.strides[axis]
-        if type(entry) is tuple:
-            start, count, step = entry
-            shape.append(count)
-            strides.append(own * step)
-        else:
-            start = entry
-        offset += start * own
-        axis += 1
-    if type(x) is Splat:
-        return x._replace(shape=tuple(shape))
-    return x._replace(shape=tuple(shape), strides=tuple(strides), offset=x.offset + (offset if prod(shape) else 0))
+    return viewed(x, lambda a: a[python_index(tuple(index))])
 
 
 def reshaped(x: Any, shape: tuple) -> Any:
     """x in another shape without moving elements; None if that cannot be."""
-    if type(x) is Splat:
-        return x._replace(shape=shape)
-    if x.contiguous or x.size == 0:
-        return x._replace(shape=shape, strides=contiguous_strides(shape))
     try:
-        return seen(x, lambda a: a.reshape(shape, copy=False))
+        return viewed(x, lambda a: a.reshape(shape, copy=False))
     except ValueError:
         return None
+
+
+def _pieces_viewed(x: Pieces, look: Callable[[np.ndarray], Any]) -> Any:
+    """Each box by where the places along each of its axes go: to one axis of the result, or they are at one place of it."""
+    axes, ways, shape = range(len(x.shape)), [], ()
+    for k in axes:
+        way = seen(View("", x.dtype, x.shape, tuple([int(i == k) for i in axes])), look)
+        shape = () if way is None else way.shape
+        goes = [] if way is None else [(j, s) for j, s in enumerate(way.strides) if s and shape[j] > 1]
+        if way is None or len(goes) > 1:
+            return None
+        ways.append((way.offset, *(goes or [(None, 1)])[0]))
+    found = []
+    for box, value in x.cells:
+        to, offset, strides = [(0, n) for n in shape], 0, [0] * len(shape)
+        for (start, j, step), (a, b), own in zip(ways, box, value.strides if type(value) is View else repeat(0)):
+            first, last = _met(start, 1 if j is None else shape[j], step, a, b)
+            if first >= last:
+                break
+            if j is not None:
+                to[j], strides[j] = (first, last), step * own
+            offset += (start + first * step - a) * own
+        else:
+            value = value._replace(shape=tuple([b - a for a, b in to]))
+            if type(value) is View:
+                value = value._replace(strides=tuple(strides), offset=value.offset + offset)
+            found.append((tuple(to), value))
+    return pieces(x.dtype, shape, found)
+
+
+def _met(start: int, count: int, step: int, a: int, b: int) -> tuple[int, int]:
+    """For which k in range(count) does a <= start + k * step < b hold? (first, last + 1)"""
+    if step < 0:
+        start, step, a, b = -start, -step, 1 - b, 1 - a
+    return max(0, -((start - a) // step)), min(count, -((start - b) // step))
+
+
+def pieces(dtype: np.dtype, shape: tuple, cells: Sequence[tuple[Any, Any]]) -> Any:
+    """An array made of boxes; a box that is all of it is that value."""
+    cells = [cell for cell in cells if all([a < b for a, b in cell[0]])]
+    return cells[0][1] if len(cells) == 1 else Pieces(dtype, shape, tuple(cells))
 
 
 def same_place(a: Any, b: View | Pieces) -> bool:

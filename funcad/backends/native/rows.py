@@ -194,10 +194,10 @@ def rows_kernel(module: ir.Module, plan: RowPlan, host: Host, nontemporal: bool 
     """
     sizes, sums = sizes_of(plan), bool(plan.scalars or plan.columns)
     part = ir.Function(module, "part", [("ptr", "%slots"), ("i64", "%lo"), ("i64", "%hi"), ("ptr", "%arena")])
-    numbers = _word(part, "%slots", len(plan.jaxpr.inputs), "ptr")
+    numbers = part.word("%slots", len(plan.jaxpr.inputs), "ptr")
     own = scratch = "null"
     if sizes.per_chunk:
-        number = part.put(f"udiv i64 %lo, {_word(part, numbers, CHUNK)}")
+        number = part.put(f"udiv i64 %lo, {part.word(numbers, CHUNK)}")
         own = _bytes(part, "%arena", part.put(f"mul i64 {number}, {sizes.per_chunk}"))
     if sizes.scratch and sizes.on_stack:
         scratch = part.load(f"alloca [{sizes.scratch} x i8], align 64")
@@ -215,16 +215,9 @@ def rows_kernel(module: ir.Module, plan: RowPlan, host: Host, nontemporal: bool 
     module.add(part)
 
     kernel = ir.Function(module, "kernel", [("ptr", "%slots"), ("ptr", "%arena"), ("ptr", "%context")], "i32")
-    numbers = _word(kernel, "%slots", len(plan.jaxpr.inputs), "ptr")
-    runner, length, rows = _word(kernel, numbers, RUNNER, "ptr"), _word(kernel, numbers, CHUNK), _word(kernel, numbers, ROWS)
-    serial = kernel.put(f"icmp eq ptr {runner}, null")
-    with kernel.when(serial), kernel.loop(0, rows, length) as loop:
-        stop = kernel.put(f"add i64 {loop.index}, {length}")
-        stop = kernel.intrinsic("llvm.smin.i64", "i64", ("i64", stop), ("i64", rows))
-        kernel.do(f"call void @part(ptr %slots, i64 {loop.index}, i64 {stop}, ptr %arena)")
-    with kernel.when(kernel.put(f"xor i1 {serial}, true")):
-        pool = _word(kernel, numbers, POOL, "ptr")
-        kernel.do(f"call void {runner}(ptr {pool}, ptr @part, ptr %slots, i64 {rows}, i64 {length}, ptr %arena, i64 0)")
+    numbers = kernel.word("%slots", len(plan.jaxpr.inputs), "ptr")
+    runner, length, rows = kernel.word(numbers, RUNNER, "ptr"), kernel.word(numbers, CHUNK), kernel.word(numbers, ROWS)
+    kernel.run_parts(runner, (numbers, POOL), rows, length, True)
     if sums:
         places = _places(kernel, plan, numbers, set(), {"column", "scalar"})._replace(partials="%arena")
         chunks: Any = 1
@@ -238,26 +231,22 @@ def rows_kernel(module: ir.Module, plan: RowPlan, host: Host, nontemporal: bool 
     module.add(kernel)
 
 
-def _word(function: ir.Function, pointer: str, index: int, kind: str = "i64") -> str:
-    return function.load(f"load {kind}, ptr {function.put(f'getelementptr i64, ptr {pointer}, i64 {index}')}")
-
-
 def _bytes(function: ir.Function, pointer: str, offset: Any) -> str:
     return function.put(f"getelementptr i8, ptr {pointer}, i64 {offset}")
 
 
 def _places(function: ir.Function, plan: RowPlan, numbers: str, inputs: set, outputs: set) -> OperandPlaces:
     """The operands of these kinds, from the slots."""
-    columns, count = _word(function, numbers, COLUMNS), len(plan.jaxpr.inputs)
+    columns, count = function.word(numbers, COLUMNS), len(plan.jaxpr.inputs)
     found_in: list[Any] = [("null", 0)] * count
     found_out: list[Any] = [("null", 0)] * len(plan.results)
     for i, v in enumerate(plan.jaxpr.inputs):
         if plan.kind[v] in inputs:
-            stride = _word(function, numbers, STRIDES + i) if plan.kind[v] == "full" else 0
-            found_in[i] = _word(function, "%slots", i, "ptr"), stride
+            stride = function.word(numbers, STRIDES + i) if plan.kind[v] == "full" else 0
+            found_in[i] = function.word("%slots", i, "ptr"), stride
     for place, k in enumerate(result_order(plan)):
         v = plan.results[k]
         if plan.kind[v] in outputs:
             stride = function.put(f"mul i64 {columns}, {v.aval.dtype.itemsize}") if plan.kind[v] == "full" else 0
-            found_out[k] = _word(function, "%slots", count + 1 + place, "ptr"), stride
-    return OperandPlaces(found_in, found_out, columns, 0, 0, _word(function, numbers, BLOCK), "null", "null")
+            found_out[k] = function.word("%slots", count + 1 + place, "ptr"), stride
+    return OperandPlaces(found_in, found_out, columns, 0, 0, function.word(numbers, BLOCK), "null", "null")

@@ -166,17 +166,21 @@ def contiguous_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple([math.prod(shape[i + 1 :]) for i in range(len(shape))])
 
 
+RECORD = np.dtype([("byte", np.int8)])
+
+
 def seen(x: Any, look: Callable[[np.ndarray], Any]) -> Any:
     """x, elements at an offset and strides, as `look` sees it, which takes views of arrays; None if it makes a copy.
 
     NumPy does so on an array that nobody reads: what it gives says where each element is. Its elements are records, since a
     number that is taken out of an array would be a copy.
     """
-    ways = [s * (n - 1) for n, s in zip(x.shape, x.strides)]
-    empty = 0 in x.shape
-    memory = np.empty(1 if empty else 1 + sum(map(abs, ways)), [("byte", np.int8)])
-    array = memory[0 if empty else -sum([way for way in ways if way < 0]) :]
-    array = np.lib.stride_tricks.as_strided(array, x.shape, x.strides)
+    empty, before, size = 0 in x.shape, 0, 1
+    for n, s in zip(x.shape, x.strides):
+        size += 0 if empty else abs(s) * (n - 1)
+        before += -s * (n - 1) if s < 0 and not empty else 0
+    memory = np.empty(size, RECORD)
+    array = np.ndarray(x.shape, RECORD, memory, before, x.strides)
     found = look(array)
     if not empty and found.size and not np.may_share_memory(found, memory):
         return None

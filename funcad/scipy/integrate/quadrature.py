@@ -26,9 +26,9 @@ from funcad.numpy import calculus
 from funcad.numpy.dispatch import is_traced, refuse, where_am_i
 from funcad.numpy.dispatch import refuse as refuse_arguments
 from funcad.numpy.fft import floating
-from funcad.numpy.promote import array_of, axis_of, move
+from funcad.numpy.promote import array_of, axis_of
 from funcad.primitives.conversion import convert
-from funcad.primitives.shape import concatenate, reshape
+from funcad.primitives.shape import concatenate, move_axis, reshape
 from funcad.scipy.constants import constant
 from funcad.scipy.door import implements, keeps_single_precision, scipy_function
 
@@ -401,7 +401,7 @@ def _lines(y: Any, axis: int) -> tuple[Any, int, int]:
     y = floating(y)
     rank = len(shape_of(y))
     axis = axis_of(axis, rank)
-    return move(y, axis, rank - 1), axis, rank
+    return move_axis(y, axis, rank - 1), axis, rank
 
 
 def _steps(x: Any, dx: Any, y: Any, axis: int, rank: int) -> Any:
@@ -412,7 +412,7 @@ def _steps(x: Any, dx: Any, y: Any, axis: int, rank: int) -> Any:
             return constant(np.full(n - 1, dx), y)
         dx = array_of(dx)
         if len(shape_of(dx)) > 1:
-            dx = move(dx, axis_of(axis, len(shape_of(dx))), len(shape_of(dx)) - 1)
+            dx = move_axis(dx, axis_of(axis, len(shape_of(dx))), len(shape_of(dx)) - 1)
         return np.broadcast_to(dx, (*shape_of(dx)[:-1], n - 1)) if len(shape_of(dx)) != 1 else dx
     x = array_of(x)
     if len(shape_of(x)) == 1:
@@ -421,7 +421,7 @@ def _steps(x: Any, dx: Any, y: Any, axis: int, rank: int) -> Any:
         return np.diff(x)
     if len(shape_of(x)) != rank:
         raise ValueError("If given, shape of x must be 1-D or the same as y.")
-    x = move(x, axis, rank - 1)
+    x = move_axis(x, axis, rank - 1)
     if shape_of(x)[-1] != n:
         raise ValueError("If given, length of x along axis must be the same as y.")
     return np.diff(x)
@@ -430,7 +430,7 @@ def _steps(x: Any, dx: Any, y: Any, axis: int, rank: int) -> Any:
 def _with_initial(result: Any, initial: Any, axis: int, rank: int) -> Any:
     if initial is not None:
         result = np.concatenate([np.zeros_like(result[..., :1]) + initial, result], axis=-1)
-    return move(result, rank - 1, axis)
+    return move_axis(result, rank - 1, axis)
 
 
 @implements("integrate.cumulative_trapezoid", lift=True)

@@ -18,10 +18,10 @@ from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.dispatch import is_traced
 from funcad.numpy.fft import floating
 from funcad.numpy.indexing import getitem
-from funcad.numpy.promote import array_of, axis_of, move
+from funcad.numpy.promote import array_of, axis_of
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.linear_systems import solve
-from funcad.primitives.shape import reshape
+from funcad.primitives.shape import move_axis, reshape
 from funcad.scipy.door import scipy_function
 from funcad.scipy.interpolate.splines import Interpolator, PchipInterpolator, double, inside, make_interp_spline
 
@@ -204,7 +204,7 @@ class interp1d(Interpolator):
         if not assume_sorted:
             order = np.argsort(x)
             x, y = getitem(x, order), fnp.take(y, order, axis=self._axis)  # NumPy's looks at y alone
-        self._nodes, self._lines = x, move(y, self._axis, 0)
+        self._nodes, self._lines = x, move_axis(y, self._axis, 0)
         self.x, self.y = x, y
         self._extrapolates = isinstance(fill_value, str) and fill_value == "extrapolate"
         self._fill = fill_value if isinstance(fill_value, tuple) else (fill_value, fill_value)

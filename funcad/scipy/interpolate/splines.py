@@ -22,9 +22,9 @@ from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.dispatch import is_traced
 from funcad.numpy.fft import floating
 from funcad.numpy.indexing import getitem
-from funcad.numpy.promote import array_of, axis_of, move
+from funcad.numpy.promote import array_of, axis_of
 from funcad.primitives.conversion import convert
-from funcad.primitives.shape import reshape
+from funcad.primitives.shape import move_axis, reshape
 from funcad.scipy.constants import constant
 from funcad.scipy.door import scipy_function
 
@@ -248,7 +248,7 @@ def checked(x: Any, y: Any, axis: int) -> tuple[Any, Any, int]:
         raise ValueError("`x` must contain at least 2 elements.")
     if shape_of(x)[0] != shape_of(y)[axis]:
         raise ValueError(f"The length of `y` along `axis`={axis} doesn't match the length of `x`")
-    return x, move(y, axis, 0), axis
+    return x, move_axis(y, axis, 0), axis
 
 
 def known(x: Any, name: str) -> np.ndarray:
@@ -330,7 +330,7 @@ class CubicHermiteSpline(Spline):
     def __init__(self, x: Any, y: Any, dydx: Any, axis: int = 0, extrapolate: Any = None):
         super().__init__(x, y, dydx, axis, extrapolate)
         self._data = checked(x, y, axis)
-        self._slopes = move(double(dydx), self._data[2], 0)
+        self._slopes = move_axis(double(dydx), self._data[2], 0)
         self._extrapolate = True if extrapolate is None else extrapolate
 
     def _pieces(self) -> Piecewise:
@@ -454,7 +454,7 @@ class BSplines(Spline):
     def __getattr__(self, name: str) -> Any:
         if name in ("t", "c", "k", "tck") and self.__dict__.get("_holds_traced"):
             t, c, k = self._coefficients()
-            c = move(c, 0, self._form().axis)
+            c = move_axis(c, 0, self._form().axis)
             return {"t": t, "c": c, "k": k, "tck": (t, c, k)}[name]
         return super().__getattr__(name)
 
@@ -466,7 +466,7 @@ class BSplines(Spline):
         return self._made_of(units.t, linear(units.c, c[:n]), units.k, units.extrapolate, form.axis)
 
     def _made_of(self, t: Any, c: Any, k: int, extrapolate: Any, axis: int) -> Any:
-        return BSpline(t, move(c, 0, axis), k, extrapolate, axis)
+        return BSpline(t, move_axis(c, 0, axis), k, extrapolate, axis)
 
     def derivative(self, nu: int = 1) -> Any:
         return self._by_units("derivative", nu)
@@ -496,7 +496,7 @@ class BSpline(BSplines):
 
     def _coefficients(self) -> tuple[Any, Any, int]:
         t, c, k, axis, _ = self._data
-        return t, move(c, axis_of(axis, len(shape_of(c))), 0), k
+        return t, move_axis(c, axis_of(axis, len(shape_of(c))), 0), k
 
     def _pieces(self) -> Piecewise:
         _, c, _, axis, extrapolate = self._data

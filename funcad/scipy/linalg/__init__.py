@@ -43,12 +43,12 @@ def _found(name: str) -> _typing.Any:
     if name == "lapack":
         return _importlib.import_module("funcad.scipy.linalg.lapack")
     if name == "funm_sym":
-        return _importlib.import_module("funcad.numpy.linalg").funm_sym
+        return _importlib.import_module("funcad.numpy.linalg_seldom").funm_sym
     return _value_of(name) if name in _FILE_OF else None
 
 
 if _typing.TYPE_CHECKING:  # isort: off
-    from funcad.numpy.linalg import funm_sym as funm_sym
+    from funcad.numpy.linalg_seldom import funm_sym as funm_sym
     from funcad.scipy.linalg.bands import (
         cho_solve_banded as cho_solve_banded, cholesky_banded as cholesky_banded, eig_banded as eig_banded,
         eigvals_banded as eigvals_banded, solve_banded as solve_banded, solveh_banded as solveh_banded,

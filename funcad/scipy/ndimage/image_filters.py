@@ -13,10 +13,10 @@ from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.dispatch import refuse
-from funcad.numpy.promote import array_of, axis_of, move, promote_dtype, result_dtype
+from funcad.numpy.promote import array_of, axis_of, promote_dtype, result_dtype
 from funcad.primitives.convolution import conv
 from funcad.primitives.fourier import causal
-from funcad.primitives.shape import reshape, rev
+from funcad.primitives.shape import move_axis, reshape, rev
 from funcad.scipy import door
 from funcad.scipy.constants import constant
 from funcad.scipy.ndimage.spline_images import check_mode, finished, floating_image, implements, output_dtype
@@ -49,11 +49,11 @@ def _line_filter(input: Any, weights: Any, axis: int, output: Any, mode: str, cv
         raise ValueError("Invalid origin; origin must satisfy -(len(weights) // 2) <= origin <= (len(weights)-1) // 2")
     axis = axis_of(axis, len(shape_of(x)))
     last = len(shape_of(x)) - 1
-    lines = padded(move(x, axis, last), [(0, 0)] * last + [(before, size - 1 - before)], mode, cval)
+    lines = padded(move_axis(x, axis, last), [(0, 0)] * last + [(before, size - 1 - before)], mode, cval)
     shape = shape_of(lines)
     flat = reshape(lines, shape=(1, int(np.prod(shape[:-1])), shape[-1]))
     out = causal(flat, reshape(rev(weights, axes=(0,)), shape=(1, size)))[..., size - 1 :]
-    return finished(move(reshape(out, shape=(*shape[:-1], shape[-1] - size + 1)), last, axis), dtype)
+    return finished(move_axis(reshape(out, shape=(*shape[:-1], shape[-1] - size + 1)), last, axis), dtype)
 
 
 def _together(x: Any, weights: Any) -> list[Any]:

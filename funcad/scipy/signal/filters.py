@@ -15,11 +15,11 @@ from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.dispatch import where_am_i
 from funcad.numpy.fft import floating
-from funcad.numpy.promote import array_of, axis_of, move, promote_dtype, result_dtype
+from funcad.numpy.promote import array_of, axis_of, promote_dtype, result_dtype
 from funcad.primitives.conversion import convert
 from funcad.primitives.fourier import all_pole, causal, weighted
 from funcad.primitives.placement import capture_as_inputs
-from funcad.primitives.shape import broadcast_to, pad_p, reshape, static_slice
+from funcad.primitives.shape import broadcast_to, move_axis, pad_p, reshape, static_slice
 from funcad.scipy.constants import constant, moved
 from funcad.scipy.door import implements, scipy_function
 
@@ -59,7 +59,7 @@ def run_filter(b: Any, a: Any, x: Any, state: Any) -> tuple[Any, Any]:
 
 def _along(x: Any, axis: int) -> tuple[Any, tuple]:
     """x as lines (L, N) of one axis, and the shape to come back to."""
-    x = move(x, axis, len(shape_of(x)) - 1)
+    x = move_axis(x, axis, len(shape_of(x)) - 1)
     shape = shape_of(x)
     size = 1
     for m in shape[:-1]:
@@ -68,14 +68,14 @@ def _along(x: Any, axis: int) -> tuple[Any, tuple]:
 
 
 def _back(lines: Any, shape: tuple, axis: int) -> Any:
-    return move(reshape(lines, shape=(*shape[:-1], shape_of(lines)[1])), len(shape) - 1, axis)
+    return move_axis(reshape(lines, shape=(*shape[:-1], shape_of(lines)[1])), len(shape) - 1, axis)
 
 
 def _state_of(zi: Any, shape: tuple, axis: int, size: int) -> Any:
     """An initial state with SciPy's axes, broadcast, as lines."""
     if len(shape_of(zi)) != len(shape) or shape_of(zi)[axis] != size:
         raise ValueError(f"the initial state zi must have x's axes and {size} elements along axis {axis}, got {shape_of(zi)}")
-    zi = move(zi, axis, len(shape) - 1)
+    zi = move_axis(zi, axis, len(shape) - 1)
     return reshape(broadcast_to(zi, (*shape[:-1], size)), shape=(int(np.prod(shape[:-1])), size))
 
 
@@ -257,7 +257,7 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwr
     if ends[-1] > n:
         raise ValueError("Breakpoints must be less than length of data along given axis.")
     last = len(shape_of(x)) - 1
-    lines = move(x, axis, last)
+    lines = move_axis(x, axis, last)
     parts = []
     for start, stop in zip(ends, ends[1:]):
         m = stop - start
@@ -265,7 +265,7 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwr
         basis = constant(np.linalg.qr(trend)[0] if m > 1 else np.ones((1, 1)), x, dtype_of(x))
         part = static_slice(lines, start, stop, last)
         parts.append(part - np.matmul(np.matmul(part, basis), basis.T))
-    return move(np.concatenate(parts, axis=last), last, axis)
+    return move_axis(np.concatenate(parts, axis=last), last, axis)
 
 
 _PADDING = {"mirror": "reflect", "constant": "constant", "nearest": "edge", "wrap": "wrap"}
@@ -299,7 +299,7 @@ def savgol_filter(
         return coefficients_at(window_length, polyorder, deriv, delta, position, use="dot").astype(dtype)
 
     last = len(shape_of(x)) - 1
-    lines = move(x, axis, last)
+    lines = move_axis(x, axis, last)
     n = shape_of(lines)[last]
     padded = lines
     if mode != "interp":
@@ -319,7 +319,7 @@ def savgol_filter(
         left = np.matmul(static_slice(lines, 0, window_length, last), moved(first, lines))
         right = np.matmul(static_slice(lines, n - window_length, n, last), moved(final, lines))
         inner = np.concatenate([left, inner, right], axis=last)
-    return move(inner, last, axis)
+    return move_axis(inner, last, axis)
 
 
 @implements("signal.hilbert")

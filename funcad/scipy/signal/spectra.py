@@ -16,7 +16,7 @@ from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.fft import floating
 from funcad.numpy.indexing import at
-from funcad.numpy.promote import axis_of, move
+from funcad.numpy.promote import axis_of
 from funcad.primitives.conversion import conj
 from funcad.primitives.fourier import weighted
 from funcad.primitives.placement import capture_as_inputs
@@ -87,7 +87,7 @@ def _spectra(
     window, nperseg, noverlap, nfft, detrend, onesided, boundary, padded = options
     if boundary not in ("even", "odd", "constant", "zeros", None):
         raise ValueError(f"Unknown boundary option '{boundary}', must be one of: ['even', 'odd', 'constant', 'zeros', None]")
-    lines = [move(x, axis_of(axis, len(shape_of(x))), len(shape_of(x)) - 1) for x in signals]
+    lines = [np.moveaxis(x, axis_of(axis, len(shape_of(x))), -1) for x in signals]
     length = max([shape_of(x)[-1] for x in lines])
     lines = [_zeros_behind(x, length - shape_of(x)[-1]) for x in lines]
     values, nperseg = _window(window, nperseg, length)
