@@ -1,14 +1,15 @@
 """Which engine runs a program, and when it is compiled.
 
 Idea: `program_of(jaxpr)` gives an `EngineProgram`, a reference program that turns into a faster one when it pays. The first run
-of a small program is the reference's, equation by equation; the second, or the first of one with much work, goes through the
-passes and one of the engines: the whole program as native code if it is small and static, else generated Python whose fused
-groups are native kernels where llvmlite is there, tiled NumPy where it is not. On arrays of a device it is generated Python,
-too, a line of CuPy's for each operation that the passes leave. Invariants: an engine changes speed, not meaning (DESIGN:
-agreement); whatever an engine cannot express runs on the next one, and `reasons` says why. Programs that move arrays, and all
-under `debug_nans` and `debug_infs`, run by the reference. Where arguments are donated, a second generated text may write into
-them; native code does not, its results are new arrays. Trap: compiling is not cheap; the passes, the generator and llvmlite are
-imported when a first program needs them, never at `import funcad`.
+of a small program is the reference's, equation by equation, as are un-jitted runs until they have cost what compiling costs;
+the next, or the first of one with much work, goes through the passes and one of the engines: the whole program as native code
+if it is small and static, else generated Python whose fused groups are native kernels where llvmlite is there, tiled NumPy
+where it is not. On arrays of a device it is generated Python, too, a line of CuPy's for each operation that the passes leave.
+Invariants: an engine changes speed, not meaning (DESIGN: agreement); whatever an engine cannot express runs on the next one,
+and `reasons` says why. Programs that move arrays, and all under `debug_nans` and `debug_infs`, run by the reference. Where
+arguments are donated, a second generated text may write into them; native code does not, its results are new arrays. Trap:
+compiling is not cheap; the passes, the generator and llvmlite are imported when a first program needs them, never at `import
+funcad`.
 """
 
 from __future__ import annotations
@@ -44,7 +45,8 @@ TIER_UP_RUNS = 30  # of a small program that is not its function's first, before
 # of milliseconds, which a last, smaller batch or shapes that change all the time do not earn
 FEW_RUNS = 5  # fewer are not waited for
 TIER_UP_RUNS_OF_SIZES = 300  # where sizes come and go, so that texts are shared (sizes.py)
-LONG_LOOP = 20_000  # equations that an un-jitted loop would run in Python, from which on it is compiled at once
+LONG_LOOP = 20_000  # equations that un-jitted loops run in Python before they are compiled: these take about as long
+IN_PYTHON = 1e-6  # seconds of each
 LONG_RUN = 0.5  # seconds of estimated work from which a run is worth a word while it lasts
 AT_ONCE = 2e-3  # seconds of estimated work from which a program is compiled at its first run
 BUDGET = 0.5  # seconds of compilation after which the groups of a program stay with NumPy,
@@ -110,7 +112,14 @@ class EngineProgram(Program):
 
     def is_cold(self) -> bool:
         """Is this run, which has been counted, the reference's?"""
-        return self.runs <= COLD and estimate(self.jaxpr) <= AT_ONCE
+        return (self.runs <= COLD or self.rents()) and estimate(self.jaxpr) <= AT_ONCE
+
+    def rents(self) -> bool:
+        """Have its un-jitted runs taken less than compiling does? Of a jitted function the account knows."""
+        if not self.turns or max(self.runs, self.turns) * _length(self.jaxpr) >= LONG_LOOP:
+            return False
+        memo = self.jaxpr.memo  # of what tells other processes what comes, every run does
+        return memo.get("account") is None and not memo.get("at once") and not self.jaxpr.has_effects
 
     def on_device(self, xp: Any) -> Any:
         """The program for arrays of this library's."""
@@ -133,7 +142,7 @@ class EngineProgram(Program):
         """Does a run that begins now go equation by equation? If not, the program is compiled."""
         if self.function is None:
             self.runs += 1
-            if self.runs <= COLD and not self._takes_over() and self.is_cold() or self._waits():
+            if self.is_cold() and not self._takes_over() or self._waits():
                 return True
             self.written_out()
         return False
@@ -407,14 +416,26 @@ def loop_program(args: Sequence[Any], loop: Loop) -> Any:
     if get_ident() in program.turning:  # who asks is that program, which has no means for the loop but Python
         return None
     program.runs += 1
-    if program.function is None and program.is_cold():
+    if program.function is None:
         turns = loop.length if loop.cond is None else 1
         if turns is None:  # as long as another loop was
             turns = int(loop.counted(args)[0][0])
-        if turns * len(body.equations) < LONG_LOOP:
+        rents = program.runs <= COLD or not body.has_effects  # see `EngineProgram.rents`
+        if rents and turns < turns_left(loop) and estimate(program.jaxpr) <= AT_ONCE:
             return None
     program.written_out()
     return partial(_turning, program)
+
+
+def turns_left(loop: Loop) -> int:
+    """How many turns it makes in Python until these, with those before, have taken what compiling takes."""
+    each = 1 + _length(loop.body) + (_length(loop.cond) if loop.cond is not None else 0)
+    return int(LONG_LOOP // each) - program_of(loop.body).turns
+
+
+def _length(jaxpr: Jaxpr) -> float:
+    """How many equations of numbers take as long as one run."""
+    return len(jaxpr.equations) + estimate(jaxpr) / IN_PYTHON
 
 
 def _turning(program: EngineProgram, values: list[Any]) -> list[Any]:
@@ -427,5 +448,7 @@ def _turning(program: EngineProgram, values: list[Any]) -> list[Any]:
 
 
 def run_jaxpr(jaxpr: Jaxpr, args: Sequence[Any]) -> list[Any]:
-    """Run a program on arrays."""
-    return program_of(jaxpr).run(args)
+    """Run a program on arrays, un-jitted: by the reference until such runs have taken about what compiling takes."""
+    program = program_of(jaxpr)
+    program.turns += 1
+    return program.run(args)

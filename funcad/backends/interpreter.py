@@ -96,7 +96,7 @@ LONG = 1000  # equations, beyond which it is not
 class Program:
     """A jaxpr made ready to run."""
 
-    __slots__ = ("jaxpr", "owned", "n_inputs", "runs", "function", "moving", "_prepared")
+    __slots__ = ("jaxpr", "owned", "n_inputs", "runs", "turns", "function", "moving", "_prepared")
 
     def __init__(self, jaxpr: Jaxpr, owned: frozenset[Var] = frozenset()):
         """`owned`: inputs that each run may write over."""
@@ -105,6 +105,7 @@ class Program:
         self.owned = owned
         self.n_inputs = len(jaxpr.inputs)
         self.runs = 0
+        self.turns = 0  # un-jitted runs
         self.moving = "cuda" in jaxpr.moves  # may leave the host whatever it is given: no engine knows where its arrays are
         self.function: Any = None  # the same as straight-line Python, once the program has run a few times
         self._prepared: tuple[list[Any], list[Any], tuple[int, ...]] | None = None
@@ -210,7 +211,7 @@ class Program:
 
         `xp` is where the loop's operands are; `values` is emptied.
         """
-        short = self.function is None and times < MANY
+        short = self.function is None and (times < MANY or self.rents())
         if short or xp is not np or self.moving or state.checked or len(self.jaxpr.equations) > LONG:
             yield self.run
             return
@@ -223,6 +224,10 @@ class Program:
             raise
         finally:
             restore_warnings(token)
+
+    def rents(self) -> bool:
+        """Is it to run equation by equation, as writing it out is not repaid yet?"""
+        return False
 
     def where(self) -> str:
         """Where the user's program has its first line, for texts: " at model.py:12 (loss)"."""

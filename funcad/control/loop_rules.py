@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.engines import COLD, loop_program
+from funcad.backends.engines import loop_program
 from funcad.control import loop_reversal
 from funcad.control.body import LinearBody, jvp_body, linear_body
 from funcad.control.call import compact, fixpoint, interned, memoised, rewire, scatter
@@ -66,12 +66,9 @@ def _in_python(xp: Any, *args: Any, loop: Loop) -> list:
 
 
 def _compiled(loop: Loop, values: list[Any]) -> Any:
-    """The results of the loop by its program, or None; it has turned so often that it is compiled at first sight."""
-    for _ in range(1 + COLD):
-        run = loop_program(values, loop)
-        if run is not None:
-            return run(values)
-    return None
+    """The results of the loop by its program, or None; it has turned so often that it is compiled."""
+    run = loop_program(values, loop)
+    return None if run is None else run(values)
 
 
 def _run(

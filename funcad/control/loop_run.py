@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.backends.engines import LONG_LOOP, program_of
-from funcad.backends.interpreter import Program, apart, moved, program_of_turns
+from funcad.backends.engines import program_of, turns_left
+from funcad.backends.interpreter import apart, moved, program_of_turns
 from funcad.control.call import memoised_on_body
 from funcad.host import progress
 from funcad.host.locks import root_of
@@ -23,13 +23,9 @@ from funcad.passes.together import APART, joined
 from funcad.primitives.loop import Loop, stacked, zero_entry
 
 
-def unrolled(loop: Loop, times: int) -> Program:
-    """The body `times` times in a row, as one program: (consts, carry, times xs) -> (carry, times ys)."""
-    return program_of(_unrolled(loop, times))
-
-
 @memoised_on_body
-def _unrolled(loop: Loop, times: int) -> Jaxpr:
+def unrolled(loop: Loop, times: int) -> Jaxpr:
+    """The body `times` times in a row, as one program: (consts, carry, times xs) -> (carry, times ys)."""
     avals, xs_avals = loop.body.in_avals, loop.split(loop.body.in_avals)[2]
     body = joined(loop.body)
 
@@ -74,8 +70,9 @@ def in_python(xp: Any, args: Any, loop: Loop, compiled: Callable[[list[Any]], An
 
 
 def _turns(xp: Any, args: Any, loop: Loop, compiled: Callable[[list[Any]], Any]) -> list:
-    """One with a condition is long enough for a program after some turns, which goes on from there."""
+    """The body is compiled once turns have taken about what that takes; a loop with a condition goes on from there."""
     body, n_carry, length, cond = loop.body, loop.n_carry, loop.length, loop.cond
+    whole, left = program_of(body), turns_left(loop)
     counts, consts, carry, xs = map(list, loop.parts(args))
     count = length if length is not None else 0 if cond is not None else int(counts[0])
     ys: list[Any] = []
@@ -90,7 +87,8 @@ def _turns(xp: Any, args: Any, loop: Loop, compiled: Callable[[list[Any]], Any])
     step = min(loop.unroll, count)
     start = 0
     if step > 1:
-        many = unrolled(loop, step)
+        many = program_of(unrolled(loop, step))
+        many.turns += 1
         name = lambda: f"{loop.name}{many.where()}"
         with many.repeated(xp, count // step) as turn, progress.counted(turn, name, count // step) as run:
             for start in range(0, count - step + 1, step):
@@ -100,15 +98,17 @@ def _turns(xp: Any, args: Any, loop: Loop, compiled: Callable[[list[Any]], Any])
                 for k, i in enumerate(chunk):
                     _write(ys, outs[n_carry + k * len(ys) : n_carry + (k + 1) * len(ys)], i, roots)
         start += step
-    program = program_of_turns(loop, carry) or program_of(body)
+    program = program_of_turns(loop, carry) or whole
     name = lambda: f"{loop.name}{program.where()}"
     if cond is not None:
-        test, most = program_of(cond), LONG_LOOP // (1 + len(body.equations) + len(cond.equations))
+        test, most = program_of(cond), max(left, 1)
+        test.turns += 1
         with progress.counted(program.run, name) as run:
             while test.run([*counts, *carry])[0]:
                 outs = run([*consts, *carry])
                 carry = outs[:n_carry]
                 count += 1
+                whole.turns += 1
                 for y, value in zip(ys, outs[n_carry:]):
                     y.append(own_entry(value, roots))
                 if count == most and (rest := compiled([*counts, *consts, *carry])) is not None:
@@ -117,6 +117,7 @@ def _turns(xp: Any, args: Any, loop: Loop, compiled: Callable[[list[Any]], Any])
                         y.extend(others)
                     return [np.int64(count + more), *carry[:n_carry], *ys]
         return [np.int64(count), *carry, *ys]
+    whole.turns += count
     with program.repeated(xp, count - start) as turn, progress.counted(turn, name, count - start) as run:
         for i in order[start:]:
             outs = run([*consts, *carry, *[_read(xp, x, i) for x in xs]])

@@ -14,6 +14,7 @@ pytest.importorskip("llvmlite")
 
 import funcad
 from funcad import tree
+from funcad.backends import engines
 from funcad.backends.interpreter import Program
 from funcad.backends.native import growing, target
 from funcad.backends.native.program import compile_program
@@ -155,6 +156,7 @@ def test_memory_is_given_back_when_the_program_leaves():
 @pytest.mark.parametrize("name", STEPS)
 def test_without_jit_the_lists_go_from_program_to_program(name, monkeypatch):
     step, x = STEPS[name]
+    monkeypatch.setattr(engines, "LONG_LOOP", 100)
     f = turns(step, 7)
     real = f if x.dtype.kind != "c" else lambda x: np.real(f(x))
     taken = []

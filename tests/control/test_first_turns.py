@@ -16,8 +16,7 @@ FEW, TURNS = 500, 3000
 
 @pytest.fixture(autouse=True)
 def soon_long(monkeypatch):
-    for module in (engines, loop_run):
-        monkeypatch.setattr(module, "LONG_LOOP", FEW)
+    monkeypatch.setattr(engines, "LONG_LOOP", FEW)
 
 
 def looped(turns, stacked):
@@ -59,3 +58,16 @@ def test_entries_of_arrays_are_handed_on():
     with fc.config.set(engine="interpreter"):
         expected = fc.grad(f)(x)
     np.testing.assert_allclose(fc.grad(f)(x), expected, rtol=1e-7, atol=1e-300)
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, fc.grad])
+def test_short_loops_are_compiled_when_turns_have_cost_as_much(transform):
+    def f(x):
+        return fc.scan(lambda c, y: (np.sin(c) * y, c), x, np.arange(1.0, 6.0))[0]
+
+    f, compiled = transform(f), made["compiled"]
+    first = f(0.3)
+    assert [f(0.3) for _ in range(FEW // 100)] == [first] * (FEW // 100)
+    assert made["compiled"] == compiled
+    np.testing.assert_allclose([f(0.3) for _ in range(FEW // 5)], first, rtol=1e-13)
+    assert made["compiled"] > compiled

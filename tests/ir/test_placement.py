@@ -32,6 +32,7 @@ from funcad import (
     while_loop,
 )  # fmt: skip
 from funcad import numpy as fnp
+from funcad.backends import engines
 from funcad.backends.interpreter import Program
 from funcad.control import loop_rules
 from funcad.errors import PlacementError
@@ -256,6 +257,7 @@ def test_loops_and_gradients_of_host_arrays_keep_their_engines(monkeypatch: pyte
     donating = jit(lambda x: np.sin(x) * 2.0 + x, donate_argnums=0)
     programs = (looped, grad(looped), counted, grad(f), grad(lambda x: np.sum(np.exp(-x) * x * CAPTURED)))
     inputs = (0.5, 0.5, 0.5, HOST, HOST)
+    monkeypatch.setattr(engines, "LONG_LOOP", 500)
     for _ in range(4):
         expected = [g(x) for g, x in zip(programs, inputs)]
         donating(HOST.copy())
