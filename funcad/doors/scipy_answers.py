@@ -25,7 +25,7 @@ from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
 from funcad.scipy.door import scipy_function
 
-tree = OnDemand("funcad.tree")
+summary, tree = OnDemand("funcad.scipy.stats.summary"), OnDemand("funcad.tree")
 
 _FORM = "_funcad"  # in the `__dict__` of an object of SciPy's: its counterpart
 
@@ -249,7 +249,7 @@ def spatial_object(name: str, original: Callable[..., Any]) -> Answer:
             self.__class__ = _stand_in(type(self))
             return None
         if path.endswith("gaussian_kde"):
-            of = ours("scipy.stats.summary.estimate_of")
+            of = summary.estimate_of
         else:
             of = ours(path).of
         return getattr(of(self), method)(*args, **kwargs)

@@ -531,3 +531,14 @@ def test_the_variables_of_a_doors_frame_can_be_read() -> None:
         funcad.grad(lambda x: get_lapack_funcs(("nosuch",), (x,)))(np.ones(2))
     frames = [entry.frame.raw.f_locals for entry in raised.traceback]
     assert any("_kwargs" in variables for variables in frames)
+
+
+def test_an_estimate_of_a_density_is_at_hand_in_a_new_process() -> None:
+    """Whatever of funcad's modules has been loaded."""
+    code = """
+import numpy as np, scipy.stats, funcad
+x, h = np.array([0.1, 0.2]), 1e-6
+f = lambda x: np.sum(scipy.stats.gaussian_kde(np.linspace(-1, 1, 8))(x))
+print(np.allclose(funcad.grad(f)(x).sum(), (f(x + h) - f(x - h)) / (2 * h), rtol=1e-5))
+"""
+    assert in_a_process(code).strip() == "True"
