@@ -253,7 +253,7 @@ def test_writes_of_all_and_sums_of_one_number(dtype: Any) -> None:
 
 
 def alike(number: Any, shape: tuple, axes: tuple) -> None:
-    full, total = Var(Aval(shape, number.dtype)), Var(Aval(np.empty(shape).sum(axes).shape, number.dtype))
+    full, total = Var(Aval(shape, number.dtype)), Var(Aval(np.zeros(shape).sum(axes).shape, number.dtype))
     made = Equation(broadcast_in_dim, (Literal(number),), {"shape": shape, "axes": ()}, (full,))
     jaxpr = Jaxpr((), (made, Equation(reduce_sum_p, (full,), {"axes": axes}, (total,))), (total,))
     with np.errstate(all="ignore"):
