@@ -13,6 +13,7 @@ from typing import Any
 from funcad.ir.aval import Aval
 from funcad.ir.jaxpr import Jaxpr, subjaxprs
 from funcad.primitives.atoms import ATOMS, ELEMENTARY, atoms_of, is_elementary
+from funcad.primitives.basic_indexing import INDEXED
 
 NUMPY_NS = {atom: 4.0 if atom in ELEMENTARY else 0.4 for atom in ATOMS}  # of NumPy's loops, per element
 NUMPY_NS.update(sin=10.0, cos=10.0, tan=12.0, pow=15.0, integer_pow=15.0, sqrt=1.0, div=0.8)
@@ -47,13 +48,11 @@ def cost_of(jaxpr: Jaxpr) -> dict[str, float]:
     total: dict[str, float] | None = jaxpr.memo.get("cost")
     if total is None:
         total = {"flops": 0.0, "transcendentals": 0.0, "bytes accessed": 0.0}
-        known: dict[Any, Any] = {}  # operations on equal shapes cost the same; parameters, where they count, by identity
+        known: dict[Any, Any] = {}  # operations on the same avals cost the same; parameters, where they count, by identity
         for equation in jaxpr.equations:
             primitive, inputs, params, outputs, _ = equation
-            counted: Any = id(params) if params and not primitive.silent else 0
-            if primitive.name == "dot_general":
-                counted = counted, inputs[0].aval.shape
-            key = primitive, counted, *[(a.aval.size, a.aval.dtype) for a in (*outputs, *inputs)]
+            counted = id(params) if params and not primitive.silent and primitive not in INDEXED else 0
+            key = primitive, counted, *[id(a.aval) for a in outputs], *[id(a.aval) for a in inputs]
             found = known.get(key)
             if found is None:
                 found = known[key] = _equation_cost(equation)

@@ -116,10 +116,10 @@ class EngineProgram(Program):
 
     def rents(self) -> bool:
         """Have its un-jitted runs taken less than compiling does? Of a jitted function the account knows."""
-        if not self.turns or max(self.runs, self.turns) * _length(self.jaxpr) >= LONG_LOOP:
-            return False
         memo = self.jaxpr.memo  # of what tells other processes what comes, every run does
-        return memo.get("account") is None and not memo.get("at once") and not self.jaxpr.has_effects
+        if not self.turns or memo.get("account") is not None or memo.get("at once") or self.jaxpr.has_effects:
+            return False
+        return max(self.runs, self.turns) * _length(self.jaxpr) < LONG_LOOP
 
     def on_device(self, xp: Any) -> Any:
         """The program for arrays of this library's."""
