@@ -247,6 +247,21 @@ def test_multivariate_normal() -> None:
     assert law.logpdf(on, np.zeros(3), singular, allow_singular=True) == expected
     with pytest.raises(NotImplementedError, match="subspace"):
         grad(lambda c: law.logpdf(on, np.zeros(3), c, allow_singular=True))(singular)
+    off = np.array([0.3, 0.2, 1.0])  # outside of the subspace the density is 0
+    assert grad(lambda x: law.pdf(x, cov=singular, allow_singular=True))(off).tolist() == [0.0, 0.0, 0.0]
+    theirs = scipy_stats.multivariate_normal
+    frozen = theirs(np.zeros(3), singular, allow_singular=True)
+    for f in (
+        lambda x: law.logpdf(x, np.zeros(3), singular, allow_singular=True),
+        lambda x: theirs.logpdf(np.zeros(3), x, singular, True),
+        lambda x: np.log(law.pdf(x, cov=singular, allow_singular=True)),
+        frozen.logpdf,
+        lambda x: np.log(frozen.pdf(x)),
+    ):
+        for transformed in (grad(f), jit(grad(f))):
+            np.testing.assert_allclose(transformed(on), [-0.3, -0.2, 0.0], rtol=1e-12)
+        np.testing.assert_allclose(jit(f)(on), expected, rtol=1e-14)
+        np.testing.assert_allclose(vmap(grad(f))(np.stack([on, 2 * on])), [[-0.3, -0.2, 0.0], [-0.6, -0.4, 0.0]], rtol=1e-12)
     with pytest.raises(np.linalg.LinAlgError):
         law.logpdf(on, np.zeros(3), -np.eye(3))
     with pytest.raises(ValueError, match="cov must be 3 x 3"):

@@ -68,7 +68,7 @@ class _MultivariateNormal(Named):
     def logpdf(self, x: Any, mean: Any = None, cov: Any = 1, allow_singular: bool | None = False) -> Any:
         """log of the density at x, with mean `mean` (None: zeros) and covariance `cov` (a matrix, a diagonal or a number).
 
-        `allow_singular=True` is SciPy's own, for known values; traced ones raise NotImplementedError.
+        `allow_singular=True` is SciPy's own, differentiable in x and mean; a traced covariance raises NotImplementedError.
 
         >>> import numpy as np
         >>> from funcad.scipy import stats
@@ -76,10 +76,10 @@ class _MultivariateNormal(Named):
         np.float64(-1.9629)
         """
         if allow_singular:
-            if is_traced((x, mean, cov)):
+            if is_traced(cov):
                 raise NotImplementedError(
-                    "multivariate_normal: allow_singular=True has no derivative: the density of a singular distribution lives "
-                    "on a subspace that changes with cov.\nRemedy: add a multiple of the identity to cov."
+                    "multivariate_normal: allow_singular=True has no derivative by cov: the density of a singular distribution "
+                    "lives on a subspace that changes with cov.\nRemedy: add a multiple of the identity to cov."
                 )
             return scipy_function("stats.multivariate_normal").logpdf(x, mean, cov, allow_singular=True)
         x, mean, cov = floats(x, 0.0 if mean is None else mean, cov)
