@@ -53,6 +53,7 @@ _getframe = sys._getframe
 _new: Any = object.__new__
 _float64, _matmul, _ndarray = np.float64, np.matmul, np.ndarray
 _F64, _F32 = np.dtype(np.float64), np.dtype(np.float32)
+_WHOLE = frozenset([_ndarray, np.bool_, *[np.dtype(c).type for c in "bhilqBHILQ"]])
 _NUMBERS = {d: Aval((), d) for d in (_F64, _F32)}
 _NOTHING: Mapping[int, Any] = {}
 _EMPTY: Any = ()
@@ -493,11 +494,11 @@ class Tape(Protector):
         if kp is _ndarray:
             dtype = a.dtype
             if dtype is not _F64 and dtype is not _F32 or state.checked:
-                return None
+                return self._with_integer(primitive, operation, x, y)
             kp = "d" if dtype is _F64 else "f"
             if kq is _ndarray:
                 if b.dtype is not dtype:
-                    return None
+                    return self._with_integer(primitive, operation, x, y)
                 kq = kp
                 if a.shape != b.shape:
                     shape = shape_of_two(a.shape, b.shape)
@@ -519,7 +520,7 @@ class Tape(Protector):
             if kp is not float and (kp is not _float64 or dtype is not _F64):
                 return self._with_integer(primitive, operation, x, y)
             if dtype is not _F64 and dtype is not _F32 or state.checked:
-                return None
+                return self._with_integer(primitive, operation, x, y)
             kq = "d" if dtype is _F64 else "f"
             if tx is not None:
                 if dtype is not _F64:
@@ -598,11 +599,17 @@ class Tape(Protector):
         return p, type(p)
 
     def _with_integer(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
-        """`binary`, where an operand is a Python integer that is a float, too."""
+        """`binary`, where an operand is a Python integer that is a float, too, or NumPy's integers beside doubles."""
         if type(y) is int and type(x) is Tracer and -_EXACT <= y <= _EXACT:
             return self.binary(primitive, operation, x, float(y))
         if type(x) is int and type(y) is Tracer and -_EXACT <= x <= _EXACT:
             return self.binary(primitive, operation, float(x), y)
+        # NumPy makes doubles of them, too; of what is remembered the row of that is wanted (remembered.py)
+        if self.notes is None and not state.checked:
+            if type(y) in _WHOLE and y.dtype.kind in "iub" and type(x) is Tracer and x.dtype is _F64:
+                return self.binary(primitive, operation, x, y.astype(_F64))
+            if type(x) in _WHOLE and x.dtype.kind in "iub" and type(y) is Tracer and y.dtype is _F64:
+                return self.binary(primitive, operation, x.astype(_F64), y)
         return None
 
     def unary(self, primitive: Any, ufunc: Any, x: Tracer, params: Any = None, bits: Any = None) -> Any:

@@ -15,6 +15,7 @@ from funcad import grad, value_and_grad
 from funcad.backends.interpreter import counters
 from funcad.errors import SharedMemoryError
 from funcad.unjitted import tape
+from funcad.unjitted.linearizing import LinearizingTrace
 from tests.agreement import same_bits
 from tests.unjitted.by_rules import by_rules
 
@@ -315,3 +316,26 @@ def test_a_kept_tracer_keeps_no_other_value() -> None:
     assert made[-1]() is None
     with pytest.raises(fc.errors.UnexpectedTracerError, match="test_tape.py"):
         kept[-1] * 1.0
+
+
+@pytest.mark.parametrize("dtype", ["?", "b", "B", "i", "q", "Q", ">i4"])
+def test_integers_beside_doubles_take_the_short_way(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(LinearizingTrace, "record", None)  # the general way
+    x, whole = np.array([0.5, 1.5, -2.0]), np.array([1, 0, 1]).astype(dtype)
+    for y in (whole, whole[::2, None], whole[0]):
+        for f in (lambda x, y: y * x - x / (y + 2.5), lambda x, y: y - x, lambda x, y: np.multiply(y, x) + y):
+            value, pullback = fc.vjp(lambda x: f(x, y), x)  # noqa: B023 called at once
+            expected, reference = fc.vjp(lambda x: f(x, y.astype(float)), x)  # noqa: B023 called at once
+            assert value.dtype == f(x, y).dtype and np.array_equal(value, f(x, y)) and np.array_equal(value, expected)
+            before = y.copy()
+            if y.shape:
+                y[...] = 1 - y
+            assert np.array_equal(pullback(np.ones_like(value))[0], reference(np.ones_like(value))[0])
+            if y.shape:
+                y[...] = before
+
+
+def test_integers_beside_single_precision_are_double() -> None:
+    x, y = np.array([0.5, 1.5], np.float32), np.array([3, 2])
+    value, pullback = fc.vjp(lambda x: x * y, x)
+    assert value.dtype == np.float64 and pullback(np.ones(2))[0].dtype == np.float32
