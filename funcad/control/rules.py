@@ -14,6 +14,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -56,7 +57,12 @@ def is_following(trace: Any) -> bool:
 
 def user_code(env: tuple, batching: Any = None) -> Any:
     """The state in which a user's rule runs, wherever in an interpreter we are when it is called."""
+    if not env and not state.axis_env and state.source is None and state.batching is batching:
+        return _AS_IT_IS
     return setting(source=None, axis_env=env, batching=batching)
+
+
+_AS_IT_IS = nullcontext()
 
 
 # ---------------------------------------------------------------- closures
@@ -310,10 +316,10 @@ class Target:
 class CustomCall:
     """One call of a function with custom rules: its leaves, and how the arguments are put together again."""
 
-    __slots__ = ("target", "args", "nondiff", "leaves", "in_tree", "avals", "inexact")
+    __slots__ = ("target", "name", "args", "nondiff", "leaves", "in_tree", "avals", "inexact")
 
     def __init__(self, target: Target, args: tuple):
-        self.target = target
+        self.target, self.name = target, name_of(target.f)
         self.nondiff = target.nondiff(len(args))
         self.args = args
         dynamic = [a for i, a in enumerate(args) if i not in self.nondiff]
@@ -333,10 +339,6 @@ class CustomCall:
         """Forget the arguments' values, once the call is recorded: a program must not keep its tracers alive."""
         self.leaves = []
         self.args = tuple([a if i in self.nondiff else None for i, a in enumerate(self.args)])
-
-    @property
-    def name(self) -> str:
-        return name_of(self.target.f)
 
     @property
     def static(self) -> list[Any]:

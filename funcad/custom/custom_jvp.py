@@ -37,7 +37,7 @@ from funcad.ir.aval import is_inexact
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import trace_function
-from funcad.ir.tracer import snapshot
+from funcad.ir.tracer import Tracer, snapshot
 from funcad.primitives.arithmetic import add
 
 from funcad.control.rules import (  # isort: skip
@@ -168,7 +168,8 @@ def jvp_rule(call: CustomCall, user_rule: Any) -> CustomRule:
 def call_plainly(target: Target, args: tuple, kwargs: dict) -> Any:
     """No argument is traced: call the function, but do not let a closed-over tracer pass."""
     out = runs(target.f)(*args, **kwargs)
-    refuse_outside(f"{target.kind} function {name_of(target.f)}", [target.f], (), tree.leaves(out))
+    if Tracer in map(type, leaves := tree.leaves(out)):
+        refuse_outside(f"{target.kind} function {name_of(target.f)}", [target.f], (), leaves)
     return unaliased(out, (*args, *kwargs.values()), target.f)
 
 
@@ -266,7 +267,7 @@ class custom_jvp(Remade):
 
 @api
 def _call(target: Target, rule: Any, args: tuple, kwargs: dict) -> Any:
-    if recorder(tree.leaves((args, kwargs))) is None:
+    if recorder(tree.leaves((args, kwargs) if kwargs else args)) is None:
         return call_plainly(target, args, kwargs)
     call = CustomCall(target, target.positional(args, kwargs))
     leaves = call.leaves

@@ -109,7 +109,7 @@ def _run_fwd(call: CustomCall, fwd: Any, leaves: Sequence[Any], info: _Forward) 
     info.out_avals = [aval_of(o) for o in outs]
     residuals, info.residual_tree = flat_values(result[1])
     info.template = [_ARRAY if _is_array(r) else r for r in residuals]
-    return outs, [r for r in residuals if _is_array(r)]
+    return outs, [r for r, t in zip(residuals, info.template) if t is _ARRAY]
 
 
 def _one_each(n: int) -> str:
@@ -457,7 +457,7 @@ class custom_vjp(Remade):
 
 @api
 def _call(target: Target, rules: tuple, args: tuple, kwargs: dict) -> Any:
-    if recorder(tree.leaves((args, kwargs))) is None:
+    if recorder(tree.leaves((args, kwargs) if kwargs else args)) is None:
         return call_plainly(target, args, kwargs)
     call = CustomCall(target, target.positional(args, kwargs))
     leaves = call.leaves
