@@ -13,12 +13,15 @@ import funcad
 from funcad import grad, jit
 from funcad.backends.export.c_nest import CHAINS, LONG_SUM
 from funcad.backends.export.c_program import CArray, CProgram
-from funcad.backends.loops.nest import ONES, VECTORS, At, Constant, Fold, For, Into, Let, Load, Put, Same, Total, nested
 from funcad.backends.plans.element_plan import contiguous_strides
 from tests import c_compiler
 from tests.agreement import assert_close
 from tests.passes.test_batch import PROGRAMS as EXAMPLES
 from tests.passes.test_batch import SIZE, numbers
+
+from funcad.backends.loops.nest import (  # isort: skip
+    ONES, VECTORS, At, Carry, Constant, Count, Fold, For, Into, Let, Load, Put, Same, Total, nested,
+)
 
 pytestmark = pytest.mark.skipif(not c_compiler.available(), reason="there is no gcc and g++")
 F64 = np.dtype(np.float64)
@@ -71,6 +74,19 @@ def test_totals_of_inner_loops_and_sums_in_memory(tmp_path: Path) -> None:
     run(tmp_path, nest, {"x": x, "v": v}, {"along": along, "over": over}, x="rc", v="c", along="r", over="c")
     assert_close(along, x @ v, rtol=1e-12)
     assert_close(over, 2.0 * (x * v).sum(0), rtol=1e-12)
+
+
+def test_a_number_is_handed_on_and_another_says_where(tmp_path: Path) -> None:
+    """A running total of the elements, each times the number of its step, and each where that number leads."""
+    x, y, turned = data(7), np.zeros(7), np.zeros(7)
+    count = [Count("k", "c"), Let(("back",), ("k",), lambda e, xs: [e.sub(e.literal(6, np.dtype(np.int64)), xs[0])])]
+    times = Let(("next",), ("so far", "x", "k"), lambda e, xs: [e.add(xs[0], e.mul(xs[1], e.convert(xs[2], F64)))])
+    body = [*count, Load("x", F64, At("x", (("c", 8),))), times, Put(At("y", (("c", 8),)), "next", F64)]
+    body.append(Put(At("turned", (("back", 8),)), "next", F64))
+    loop = For("c", 0, 7, ONES, body, carry=Carry("so far", Constant(1.0, F64), "next"))
+    run(tmp_path, [loop], {"x": x}, {"y": y, "turned": turned}, x="c", y="c", turned=["back"])
+    expected = np.add.accumulate(np.concatenate([[1.0], x * np.arange(7)]))[1:]
+    assert np.array_equal(y, expected) and np.array_equal(turned, expected[::-1])
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -19,7 +19,7 @@ import pytest
 import funcad
 from funcad.backends.native import cache, target
 from funcad.backends.native.cache import is_object
-from funcad.backends.native.signals import signals_held
+from funcad.backends.native.target import signals_held
 from tests.forked import in_a_process
 
 llvmlite = pytest.importorskip("llvmlite")

@@ -19,6 +19,7 @@ from funcad.backends.loops.nest import (
     Ask,
     At,
     Blocks,
+    Carry,
     Constant,
     Count,
     Fold,
@@ -201,3 +202,37 @@ def test_the_number_of_a_step_is_a_value(n: int, ways: int, rest: str) -> None:
     rows = For("r", 0, n, ONES, [Count("i", "r"), Put(At("out", (("r", 8),)), "i", whole)], min(2, n), extent=n)
     run([rows], {"out": padded})
     assert np.array_equal(padded[:n], np.arange(n))
+
+
+@pytest.mark.parametrize("n", [1, 4, 19])
+def test_a_place_is_where_a_loaded_index_leads(n: int) -> None:
+    """Rows are read, and added to, where a number that was loaded says, whatever lies between their elements."""
+    x, where, y, totals = data(5, n), np.array([3, 0, 3, 4, 1, 3]), np.zeros((6, n)), np.zeros((5, 2 * n))
+    how = ONES if n < LANES else VECTORS  # there is no mask for elements that lie apart
+    columns = For("c", 0, n, how, (), extent=n, rest=ONES)
+    place, to = At("x", (("k", 8 * n), ("c", 8))), At("totals", (("k", 16 * n), ("c", 16)))
+    body = [Load("e", F64, place), Put(At("y", (("r", 8 * n), ("c", 8))), "e", F64), Into(to, F64, "add", "e")]
+    found = Load("k", np.dtype(np.int64), At("where", (("r", 8),)))
+    run(nested([For("r", 0, 6, ONES, ()), columns], [[], [found], body]), dict(x=x, where=where, y=y, totals=totals))
+    assert np.array_equal(y, x[where])
+    expected = np.zeros((5, n))
+    np.add.at(expected, where, x[where])
+    assert np.array_equal(totals[:, ::2], expected) and not totals[:, 1::2].any()
+
+
+@pytest.mark.parametrize("how", [ONES, VECTORS])
+@pytest.mark.parametrize("steps", [0, 1, 9])
+def test_a_loop_hands_a_value_on(how: str, steps: int) -> None:
+    """A number beside vectors, and a number for each lane of a vector."""
+    x, y = data(10, 8), np.zeros((10, 8))
+    at = lambda name, first: At(name, (("c", 8), *[("k", 64)] * (not first)))
+    step = Let(("next",), ("so far", "x"), lambda e, lanes: [e.add(e.mul(*lanes), lanes[1])])
+    body = [Load("x", F64, at("later", False)), step, Put(at("y", False), "next", F64)]
+    loop = For("k", 0, steps, ONES, body, carry=Carry("so far", "first", "next"))
+    nest = [For("c", 0, 8, how, [Load("first", F64, at("x", True)), loop], extent=8)]
+    run(nest, {"x": x, "later": x[1:], "y": y})
+    total, expected = x[0], np.zeros((10, 8))
+    for k in range(steps):
+        total = total * x[k + 1] + x[k + 1]
+        expected[k] = total
+    assert np.array_equal(y, expected)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from funcad.backends.export.c_elements import CValue, c_type, literal
+from funcad.backends.export.c_elements import CValue, c_type, lane_type, literal
 
 from funcad.backends.loops.nest import (  # isort: skip
-    VECTORS, WRITTEN, Ask, At, Blocks, Constant, Fold, For, Into, Let, Load, Put, Same, Steps, Total,
+    VECTORS, WRITTEN, Ask, At, Blocks, Constant, Count, Fold, For, Into, Let, Load, Put, Same, Steps, Total,
 )
 
 if TYPE_CHECKING:
@@ -85,6 +85,9 @@ class CNest:
         for v, lane in zip(s.values, s.write(self.p.e, list(map(self.get, s.operands))), strict=True):
             self.values[v, self.now] = lane
 
+    def count(self, s: Count) -> None:
+        self.values[s.value, self.now] = CValue(np.dtype(np.int64), self.places[s.index])
+
     def renamed(self, s: Same) -> None:
         self.same[s.value] = s.operand
 
@@ -128,6 +131,10 @@ class CNest:
         opened = [t for t in s.totals if t.value not in self.totals]
         for t in opened:
             self.totals[t.value] = t, self.p.total(t.kind, t.dtype)
+        if s.carry is not None:
+            first = self.get(s.carry.first)
+            self.values[s.carry.value, self.now] = carried = CValue(first.dtype, self.p.fresh("t"))
+            self.p.line(f"{lane_type(first.dtype)} {carried.text} = {first.text};")
         begin, end = [x if type(x) is int else self.names[x] for x in (s.begin, s.end)]
         sums = [t for t in s.totals if t.kind == "add" and t.dtype.kind == "f"] if s.how == VECTORS else []
         rest = begin
@@ -146,6 +153,8 @@ class CNest:
     def step(self, s: For, place: str) -> None:
         self.places[s.index] = place
         self.write(s.body)
+        if s.carry is not None:
+            self.p.line(f"{self.get(s.carry.value).text} = {self.get(s.carry.following).text};")
         del self.places[s.index]
 
     def chained(self, s: For, sums: list[Total], begin: int, end: int) -> None:
@@ -177,6 +186,7 @@ class CNest:
 _WRITERS: dict[type, Callable[[CNest, Any], None]] = {
     Load: CNest.load,
     Let: CNest.let,
+    Count: CNest.count,
     Same: CNest.renamed,
     Steps: CNest.steps,
     Put: CNest.put,

@@ -35,7 +35,7 @@ MASKED, BACK = "masked", "back from the end"  # what becomes of less than a vect
 
 
 class At(NamedTuple):
-    """An element of an array: how many bytes it lies further for each step of an index, or of a computed number (in C)."""
+    """An element of an array: how many bytes it lies further for each step of an index, or of a computed number."""
 
     array: Any  # what the printer knows by this name
     steps: tuple[tuple[Any, Any], ...] = ()  # (index, amount)
@@ -126,6 +126,14 @@ class Total(NamedTuple):
     chain: bool = False  # one value after the other, not as many as are abreast
 
 
+class Carry(NamedTuple):
+    """A value that a loop hands on from step to step: what it is in the first one, and what in the next."""
+
+    value: Any
+    first: Any
+    following: Any
+
+
 class For(NamedTuple):
     """The statements of `body` for each step of an index."""
 
@@ -139,6 +147,7 @@ class For(NamedTuple):
     extent: int | None = None  # how many steps there are, from 0 on, if that is known
     rest: str = MASKED  # of a loop of vectors
     run: int = 0  # after so many steps the parts of the totals are added to those before; 0: never
+    carry: Carry | None = None  # of a loop that goes one by one
 
 
 class Blocks(NamedTuple):

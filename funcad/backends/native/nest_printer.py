@@ -45,9 +45,9 @@ class Memory(NamedTuple):
 
 
 class NestPrinter:
-    """Writes nests into a function; `names` are those of amounts: LLVM values or numbers."""
+    """Writes nests into a function; `memory` has scalars, too; `names` are those of amounts: LLVM values or numbers."""
 
-    def __init__(self, function: ir.Function, host: Host, lanes: int, memory: dict[Any, Memory], names: dict[str, Any]):
+    def __init__(self, function: ir.Function, host: Host, lanes: int, memory: dict[Any, Any], names: dict[str, Any]):
         self.f, self.lanes, self.memory, self.names = function, lanes, memory, dict(names)
         self.one, self.wide = Emitter(function, 1, host), Emitter(function, lanes, host)
         self.ways: dict[str, int] = {}  # of the open loops, outermost first
@@ -65,6 +65,7 @@ class NestPrinter:
         self.spread: dict[Any, frozenset[str]] = {}  # the loops for each of whose steps there is a total
         self.states: dict[tuple[Any, Combo, bool], Lane] = {}  # a total so far, and (True) what it lost
         self.across: set[Any] = set()  # those that are summed over lanes, too
+        self.scalars: set[Any] = set()  # what loops hand on that is no vector
         self.again = False  # may vectors meet elements twice?
         self.registers: dict[tuple[Any, Combo], Lane] = {}  # the parts of totals
 
@@ -164,15 +165,21 @@ class NestPrinter:
                     index = place
                 else:
                     pointer = self.further(pointer, self.times(place, by))
+            elif i in self.depends:
+                pointer = self.further(pointer, self.times(self.get(i, combo, self.one).name, self.amount(amount)))
         return self.further(pointer, memory.offset), index, step
 
     def named(self, at: At) -> frozenset[str]:
-        return frozenset([i for i, _ in at.steps if i in self.ways])
+        """The open loops on which a place depends."""
+        found = [i for i, _ in at.steps if i in self.ways]
+        for i, _ in at.steps:
+            found += self.depends[i] if i not in self.ways and i in self.depends else ()
+        return frozenset(found)
 
     def before(self, loop: For) -> None:
         """In front of a loop: where the rows of its arrays begin, and scalars on all lanes."""
         for s in loop.body:
-            for at in [x for x in s if type(x) is At]:
+            for at in [x for x in s if type(x) is At and type(self.memory[x.array]) is Memory]:
                 outer = At(at.array, tuple([step for step in at.steps if step[0] != loop.index]))
                 for combo in self.combos(self.named(outer)):
                     self.address(outer, combo, 0)
@@ -184,7 +191,10 @@ class NestPrinter:
     # -- statements
 
     def load(self, s: Load) -> None:
-        v, dtype = s.value, s.dtype
+        v, dtype, memory = s.value, s.dtype, self.memory[s.at.array]
+        if type(memory) is Lane:
+            self.given(v, memory)
+            return
         e = self.emitter(named := self.named(s.at))
         combos = self.defined(v, named)
         if self.square(s.at, dtype):
@@ -193,10 +203,7 @@ class NestPrinter:
             return
         for combo in combos:
             pointer, index, step = self.address(s.at, combo, dtype.itemsize)
-            if step == dtype.itemsize:
-                self.values[v, combo] = e.load(dtype, pointer, index, mask=self.mask(s.at, combo))
-            else:
-                self.values[v, combo] = gather(e, dtype, pointer, step)
+            self.values[v, combo] = read(e, dtype, pointer, index, step, self.mask(s.at, combo))
 
     def square(self, at: At, dtype: np.dtype) -> bool:
         """Adjacent elements of the rows that are lanes, in a loop that is written out?"""
@@ -258,11 +265,7 @@ class NestPrinter:
             return
         for combo in self.combos(named):
             pointer, index, step = self.address(s.at, combo, dtype.itemsize)
-            lane = self.get(s.value, combo, e)
-            if step == dtype.itemsize:
-                e.store(lane, pointer, index, mask=self.mask(s.at, combo), nontemporal=past)
-            else:
-                scatter(e, lane, pointer, step)
+            write(e, self.get(s.value, combo, e), pointer, index, step, self.mask(s.at, combo), past)
 
     def ask(self, s: Ask) -> None:
         size, ahead = s.size, self.amount(s.ahead)
@@ -297,8 +300,8 @@ class NestPrinter:
         named = self.named(s.at)
         e, operands = self.emitter(named), [a for a in (s.value, s.times) if a is not None]
         for combo in self.combos(named):
-            pointer, index, _ = self.address(s.at, combo, s.dtype.itemsize)
-            total, terms = e.load(s.dtype, pointer, index), []
+            pointer, index, step = self.address(s.at, combo, s.dtype.itemsize)
+            total, terms = read(e, s.dtype, pointer, index, step), list[Lane]()
             for whole in self.combos(self.indices(*operands) | named):
                 if set(combo) <= set(whole):
                     lanes = [self.get(a, whole, e) for a in operands]
@@ -308,7 +311,7 @@ class NestPrinter:
                         total = e.multiply_add(*lanes, total)
             if terms:
                 total = e.combine(s.kind, total, tree(e, s.kind, terms))
-            e.store(total, pointer, index)
+            write(e, total, pointer, index, step)
 
     # -- loops
 
@@ -389,11 +392,24 @@ class NestPrinter:
     def single(self, s: For, first: Any, end: Any) -> None:
         """One step after the other; what is added up here is the total itself."""
         own = [x.total for x in s.body if type(x) is Fold]
+        v, before, following = s.carry or (None, None, None)
+        combos, e = self.combos(self.ways) if s.carry is not None else [], self.emitter(self.ways)
+        if e is self.one:
+            self.scalars.add(v)
+        for combo in combos:
+            self.states[v, combo, False] = self.get(before, combo, e)
         with self.carried(first, end, 1, self.states) as i, self.opened(s.index, [i]):
             mine = {key: lane for key, lane in self.states.items() if key[0] in own}
             self.registers.update({key[:2]: lane for key, lane in mine.items()})
+            for combo in combos:
+                self.defined(v, [index for index, _ in combo])
+                self.values[v, combo] = self.states[v, combo, False]
             self.write(s.body)
             self.states.update({key: self.registers.pop(key[:2]) for key in mine})
+            for combo in combos:
+                self.states[v, combo, False] = self.get(following, (*combo, (s.index, 0)), e)
+        for combo in combos:
+            del self.states[v, combo, False]
 
     def blocks(self, s: Blocks) -> None:
         begin, end, size = self.amount(s.begin), self.amount(s.end), self.amount(s.size)
@@ -416,9 +432,11 @@ class NestPrinter:
 
     @contextmanager
     def carried(self, begin: Any, end: Any, step: int, lanes: dict[Any, Lane], e: Emitter | None = None) -> Iterator[str]:
-        """A loop whose steps change these lanes, which are vectors unless `e` says otherwise."""
-        e = e or self.wide
-        kinds = [e.register(e.part(lane.dtype)) for lane in lanes.values() for _ in lane.parts]
+        """A loop whose steps change these lanes, written by `e` if it is said."""
+        kinds: list[str] = []
+        for key, lane in lanes.items():
+            own = e or (self.one if key[0] in self.scalars else self.wide)
+            kinds += [own.register(own.part(lane.dtype)) for _ in lane.parts]
 
         def renew(names: Sequence[str]) -> None:
             rest = iter(names)
@@ -585,6 +603,18 @@ class NestPrinter:
             else:
                 self.states[key] = e.combine(t.kind, self.states[key], lane)
             self.spread[v] -= {s.index}
+
+
+def read(e: Emitter, dtype: np.dtype, pointer: str, index: str, step: Any, mask: str | None = None) -> Lane:
+    """Lanes that lie so many bytes apart; masked if side by side."""
+    return e.load(dtype, pointer, index, mask=mask) if step == dtype.itemsize else gather(e, dtype, pointer, step)
+
+
+def write(e: Emitter, lane: Lane, pointer: str, index: str, step: Any, mask: str | None = None, past: bool = False) -> None:
+    if step == lane.dtype.itemsize:
+        e.store(lane, pointer, index, mask=mask, nontemporal=past)
+    else:
+        scatter(e, lane, pointer, step)
 
 
 def cut(combo: Combo, indices: Iterable[str]) -> Combo:

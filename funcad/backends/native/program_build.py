@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends.loops.nest import BACK, ONES, VECTORS, Count, For, Let, Put, loaded, nested, strided
+from funcad.backends.loops.ordered_loops import Walk
 from funcad.backends.native import program_pieces
 from funcad.backends.native.emitter import Emitter
 from funcad.backends.native.lane_types import Lane
@@ -105,21 +106,17 @@ class Build:
 
     def moved(self, view: View, steps: Sequence[tuple[str, int]]) -> View:
         """The view shifted by a sum of products (an i64 name, elements), computed at run time."""
-        offset = self.sum_of(steps)
-        if offset == "0":
-            return view
-        size = self.f.put(f"mul i64 {offset}, {view.dtype.itemsize}")
-        return view._replace(pointer=self.f.put(f"getelementptr i8, ptr {view.pointer}, i64 {size}"))
-
-    def sum_of(self, steps: Sequence[tuple[str, int]]) -> str:
-        total = "0"
+        offset = "0"
         for name, factor in steps:
             if factor and name.isdigit():
                 name, factor = str(int(name) * factor), 1
             if factor and name != "0":
                 term = name if factor == 1 else self.f.put(f"mul i64 {name}, {factor}")
-                total = term if total == "0" else self.f.put(f"add i64 {total}, {term}")
-        return total
+                offset = term if offset == "0" else self.f.put(f"add i64 {offset}, {term}")
+        if offset == "0":
+            return view
+        size = self.f.put(f"mul i64 {offset}, {view.dtype.itemsize}")
+        return view._replace(pointer=self.f.put(f"getelementptr i8, ptr {view.pointer}, i64 {size}"))
 
     def lane(self, value: Any) -> Lane:
         """A rank-0 value in registers; a load if it is in memory."""
@@ -223,6 +220,13 @@ class Build:
 
         self.shared(key and ("sweep", key, exact, lanes), extents, inputs, places, write)
 
+    def walk(self, walk: Walk) -> None:
+        """An operation of loops/ordered_loops.py."""
+        if walk.nest:
+            extent, dtype = walk.side
+            memory = {name: memory_of(x) for name, x in walk.arrays.items()}
+            NestPrinter(self.f, self.host, self.lanes_of(extent, [dtype]), memory, {}).write(walk.nest)
+
     def shared(
         self,
         key: Any,
@@ -312,6 +316,8 @@ class Build:
         self.leave_if(self.f.put(f"icmp ne i32 {answer}, 0"), 2)
 
 
-def memory_of(place: Any) -> Memory:
-    """Of a view, or of what begins at a pointer."""
+def memory_of(place: Any) -> Any:
+    """Of a view, or of what begins at a pointer; a number is what it is."""
+    if type(place) in (Lane, Splat):
+        return place.lane if type(place) is Splat else place
     return Memory(place.pointer, offset=place.offset * place.dtype.itemsize) if type(place) is View else Memory(place)

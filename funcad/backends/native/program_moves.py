@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
+from funcad.backends.loops.ordered_loops import INT64, ORDERED
 from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.program_build import Build
-from funcad.backends.native.program_values import Splat, View, contiguous_strides, part, viewed
+from funcad.backends.native.program_values import Along, Splat, View, part, viewed
+from funcad.ir.jaxpr import Equation
 from funcad.primitives.basic_indexing import common_index
 
 MAX_CELLS = 27  # parts of a result of `place_sum` that are written one by one
@@ -153,94 +153,23 @@ def _row(build: Build, lane: Lane, extent: int) -> str:
     return at
 
 
-def checked(build: Build, index: View, size: int, target: View) -> None:
-    """The index array, wrapped and looked at."""
-    with build.over([(n, None) for n in target.shape]) as places:
-        own = build.moved(index, list(zip(places, index.strides)))._replace(shape=(), strides=())
-        _store_place(build, _row(build, build.lane(own), size), places, target)
+def ordered(build: Build, equation: Equation, values: Sequence[Any], target: View) -> None:
+    """An operation of loops/ordered_loops.py."""
+    look = lambda e, lane, size: Lane(INT64, (_row(build, lane, size),))
+    build.walk(ORDERED[equation.primitive.name](equation, target, values, look))
 
 
 def positions(build: Build, target: View) -> None:
-    with build.over([(target.shape[0], None)]) as places:
-        _store_place(build, places[0], places, target)
+    if target.size:
+        numbers = lambda e, lanes: [e.convert(lanes[0], target.dtype)]
+        build.sweep(target.shape, [Along("c")], [(target, target.strides)], [target], numbers)
 
 
-def _store_place(build: Build, number: str, places: Sequence[str], target: View) -> None:
-    where = build.moved(target, list(zip(places, target.strides)))._replace(shape=(), strides=())
-    if target.dtype.itemsize < 8:
-        number = build.f.put(f"trunc i64 {number} to i{8 * target.dtype.itemsize}")
-    build.copy(Lane(target.dtype, (number,)), where)
-
-
-def _addressed(build: Build, x: View, indices: Sequence[Any], places: Sequence[str], batch_dims: int) -> View:
-    """The rest of x behind the position that the index arrays name at `places`."""
-    steps = list(zip(places, x.strides[:batch_dims]))
-    for k, index in enumerate(indices):
-        axis = batch_dims + k
-        if type(index) is View and index.shape:
-            index = build.moved(index, list(zip(places, index.strides)))._replace(shape=(), strides=())
-        steps.append((_row(build, build.lane(index), x.shape[axis]), x.strides[axis]))
-    n = batch_dims + len(indices)
-    return build.moved(x, steps)._replace(shape=x.shape[n:], strides=x.strides[n:])
-
-
-def _shape(index: Any) -> tuple:
-    return () if type(index) is Lane else index.shape
-
-
-def gather(build: Build, x: View, indices: Sequence[Any], batch_dims: int, target: View | None) -> View | None:
-    """x at index arrays, into `target`; at scalar indices a view."""
-    shape = _shape(indices[0])
-    if not shape:
-        return _addressed(build, x, indices, [], 0)
-    assert target is not None
-    if not target.size:
-        return None
-    with build.over([(n, None) for n in shape]) as places:
-        found = _addressed(build, x, indices, places, batch_dims)
-        where = build.moved(target, list(zip(places, target.strides)))
-        n = len(shape)
-        build.copy(found, where._replace(shape=where.shape[n:], strides=where.strides[n:]))
-    return None
-
-
-def scatter(build: Build, u: Any, indices: Sequence[Any], mode: str, batch_dims: int, target: View) -> None:
-    """Updates written or accumulated in `target` one after the other, so repeated indices count in order."""
-    shape = _shape(indices[0])
-    if type(u) is Lane:
-        u = Splat(u, u.dtype, ())
-    if 0 in (*shape, *u.shape):
-        return
-    with build.over([(n, None) for n in shape]) as places:
-        where = _addressed(build, target, indices, places, batch_dims)
-        n = len(shape)
-        if type(u) is View:
-            own = build.moved(u, list(zip(places, u.strides)))
-            own = own._replace(shape=own.shape[n:], strides=own.strides[n:])
-        else:
-            own = u._replace(shape=u.shape[n:])
-        if mode == "set":
-            build.copy(own, where)
-        else:
-            method = {"add": "add", "mul": "mul", "min": "minimum", "max": "maximum"}[mode]
-            build.nest(where.shape, [where, own], [where], lambda e, v: [getattr(e, method)(*v)], exact=True)
-
-
-def is_last(build: Build, indices: Sequence[Any], dims: tuple, target: View) -> None:
-    """Is this the last of the updates that address the same element? Each writes its number there, then looks who was last."""
-    shape = target.shape
-    winner = build.new(np.dtype(np.int64), dims)
-    for ends in (False, True):
-        with build.over([(n, None) for n in shape]) as places:
-            number = build.sum_of(list(zip(places, contiguous_strides(shape))))
-            where = _addressed(build, winner, indices, places, len(dims) - len(indices))
-            if ends:
-                same = build.f.put(f"icmp eq i64 {build.lane(where).name}, {number}")
-                own = build.moved(target, list(zip(places, target.strides)))._replace(shape=(), strides=())
-                build.copy(Lane(target.dtype, (same,)), own)
-            else:
-                build.copy(Lane(winner.dtype, (number,)), where)
-    build.drop(winner)
+def picked(build: Build, x: View, *indices: Any) -> View:
+    """What lies at computed indices that are numbers: a view."""
+    places = [_row(build, build.lane(index), n) for index, n in zip(indices, x.shape)]
+    n = len(places)
+    return build.moved(x, list(zip(places, x.strides)))._replace(shape=x.shape[n:], strides=x.strides[n:])
 
 
 def dynamic_update(build: Build, u: Any, starts: Sequence[Any], target: View) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.backends.loops.ordered_loops import CONTIGUOUS, ORDERED
 from funcad.backends.native import batch_call, gemm, program_moves, program_reduce
 from funcad.backends.native.lane_types import Lane
 from funcad.backends.native.program_pieces import framed, joined, rolled
@@ -18,7 +19,7 @@ from funcad.backends.native.program_region import Region, rule
 from funcad.backends.native.program_values import Splat, View, moved_by, part, reshaped, same_place
 from funcad.backends.plans.element_plan import Unsupported, contiguous_strides
 from funcad.ir.jaxpr import Equation, Jaxpr
-from funcad.primitives.atoms import RUNNING, fold_of
+from funcad.primitives.atoms import fold_of
 
 
 def _view(region: Region, value: Any) -> Any:
@@ -221,50 +222,25 @@ def _dynamic_add(region: Region, equation: Equation, values: list) -> list:
     return _written(region, equation, values, lambda t: program_moves.add(build, u, window(t)))
 
 
-@rule("gather")
-def _gather(region: Region, equation: Equation, values: list, *, batch_dims: int, unique: bool) -> list:
-    x, *indices = values
-    build = region.build
-    x, indices = build.in_memory(x), [i if type(i) is Lane else build.in_memory(i) for i in indices]
-    if type(indices[0]) is Lane:
-        outs = [_view(region, program_moves.gather(build, x, indices, 0, None))]
-    else:
-        outs = _into(region, equation, lambda t: program_moves.gather(build, x, indices, batch_dims, t))
-    for view in (x, *indices):
-        build.drop(view)
-    return outs
-
-
-@rule("checked_index")
-def _checked_index(region: Region, equation: Equation, values: list, *, shape: tuple, size: int, axis: int, dtype: Any) -> list:
-    index = reshaped(region.build.ordered(values[0]), shape)
-    outs = _into(region, equation, lambda t: program_moves.checked(region.build, index, size, t))
-    region.build.drop(index)
-    return outs
-
-
 @rule("positions")
 def _positions(region: Region, equation: Equation, values: list, *, size: int, dtype: Any) -> list:
     return _into(region, equation, lambda t: program_moves.positions(region.build, t))
 
 
-@rule("scatter")
-def _scatter(region: Region, equation: Equation, values: list, *, mode: str, batch_dims: int, unique: bool) -> list:
-    _, u, *indices = values
-    build = region.build
-    indices = [i if type(i) is Lane else build.in_memory(i) for i in indices]
-    outs = _written(region, equation, values, lambda t: program_moves.scatter(build, u, indices, mode, batch_dims, t))
-    for view in indices:
-        build.drop(view)
-    return outs
-
-
-@rule("is_last")
-def _is_last(region: Region, equation: Equation, values: list, *, dims: tuple) -> list:
-    build = region.build
-    indices = [i if type(i) is Lane else build.in_memory(i) for i in values]
-    outs = _into(region, equation, lambda t: program_moves.is_last(build, indices, dims, t))
-    for view in indices:
+@rule(*ORDERED)
+def _ordered(region: Region, equation: Equation, values: list, **params: Any) -> list:
+    build, name = region.build, equation.primitive.name
+    order = build.ordered if name in CONTIGUOUS else build.in_memory
+    if name == "scatter":
+        return _written(region, equation, values, lambda t: program_moves.ordered(build, equation, values, t))
+    values = [x if type(x) is Lane and name not in CONTIGUOUS else order(x) for x in values]
+    if name == "is_last":
+        values = [build.new(np.dtype(np.int64), params["dims"]), *values]
+    if name == "gather" and not equation.inputs[1].aval.shape:
+        outs = [_view(region, program_moves.picked(build, *values))]
+    else:
+        outs = _into(region, equation, lambda t: program_moves.ordered(build, equation, values, t))
+    for view in values:
         build.drop(view)
     return outs
 
@@ -283,80 +259,3 @@ def _batch(region: Region, equation: Equation, values: list, *, jaxpr: Jaxpr, ki
     for view in views:
         build.drop(view)
     return places
-
-
-# -- running sums
-
-
-@rule(*RUNNING)
-def _cumulative(region: Region, equation: Equation, values: list, *, axis: int, reverse: bool) -> list:
-    method = RUNNING[equation.primitive.name]
-    return _running(region, equation, values, axis, reverse, lambda e, v: [getattr(e, method)(v[0], v[1])])
-
-
-@rule("linear_recurrence")
-def _recurrence(region: Region, equation: Equation, values: list, *, axis: int, reverse: bool) -> list:
-    return _running(region, equation, values, axis, reverse, lambda e, v: [e.add(e.mul(v[2], v[0]), v[1])])
-
-
-def _running(region: Region, equation: Equation, values: list, axis: int, reverse: bool, step: Any) -> list:
-    """out[k] = step(out[k - 1], operands at k) along an axis; out[0] is the first operand's."""
-    build = region.build
-
-    def write(target: View) -> None:
-        if not target.size:
-            return
-        views = [build.in_memory(x) for x in values]
-        flipped = [(n - 1, n, -1) if reverse and i == axis else (0, n, 1) for i, n in enumerate(target.shape)]
-        out, *ins = [part(x, flipped) for x in (target, *views)]
-        extent = target.shape[axis]
-
-        def at(x: View, k: str) -> View:
-            rest = lambda t: (*t[:axis], *t[axis + 1 :])
-            return build.moved(x, [(k, x.strides[axis])])._replace(shape=rest(x.shape), strides=rest(x.strides))
-
-        build.copy(at(ins[0], "0"), at(out, "0"))
-        with build.f.loop(1, extent) as loop:
-            before = build.f.put(f"sub i64 {loop.index}, 1")
-            now = at(out, loop.index)
-            build.nest(now.shape, [at(out, before), *[at(x, loop.index) for x in ins]], [now], step)
-            loop.next()
-        for view in views:
-            build.drop(view)
-
-    return _into(region, equation, write)
-
-
-# -- lanes of batched loops and branches
-
-
-@rule("pick_lanes")
-def _pick_lanes(region: Region, equation: Equation, values: list) -> list:
-    """x, where the mask does not hold replaced by the first lane where it does (see primitives/lanes.py)."""
-    build, f = region.build, region.build.f
-    mask = build.ordered(values[1])
-    lanes = mask.size
-    flat = mask._replace(shape=(lanes,), strides=(1,))
-
-    def holds(index: str) -> str:
-        return build.lane(build.moved(flat, [(index, 1)])._replace(shape=(), strides=())).name
-
-    def write(target: View) -> None:
-        x = build.ordered(values[0])
-        rest = x.shape[len(mask.shape) :]
-        source, to = [reshaped(v, (lanes, *rest)) for v in (x, target)]
-        with f.loop(0, lanes, carried=[("i64", str(lanes))], down=True) as loop:
-            loop.next(f.put(f"select i1 {holds(loop.index)}, i64 {loop.index}, i64 {loop.values[0]}"))
-        first = loop.results[0]
-        nobody = f.put(f"icmp eq i64 {first}, {lanes}")
-        with f.loop(0, lanes) as loop:
-            own = f.put(f"or i1 {holds(loop.index)}, {nobody}")
-            index = f.put(f"select i1 {own}, i64 {loop.index}, i64 {first}")
-            item = lambda v, i: build.moved(v, [(i, v.strides[0])])._replace(shape=rest, strides=v.strides[1:])
-            build.copy(item(source, index), item(to, loop.index))
-            loop.next()
-        build.drop(x)
-
-    result = _into(region, equation, write) if lanes and 0 not in values[0].shape else [build.hold(values[0])]
-    build.drop(mask)
-    return result

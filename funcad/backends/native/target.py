@@ -4,7 +4,7 @@ Idea: `compile_module(text, names)` turns the text of an LLVM module into addres
 the same machine before comes from the object cache on disk (cache.py). llvmlite is loaded by the first of `available`, `host`
 and `compile_module`, never by an import. Whether the native engine can be used at all is found out once per process, by
 compiling and running a small kernel whose results are known. Invariants: one thread at a time is inside LLVM, which calls no
-Python, and signals wait until it is left (signals.py); code lives as long as the `MachineCode` that gave its address, and
+Python, and signals wait until it is left; code lives as long as the `MachineCode` that gave its address, and
 whoever calls an address keeps it. Traps: LLVM ends the process when code needs a symbol that it cannot find, so every external
 name is looked up first, and when it is given an object that is none; a lock held by another thread when the process forks stays
 held in the child, so the child gets a new one.
@@ -16,6 +16,7 @@ import ctypes
 import hashlib
 import os
 import re
+import signal
 import tempfile
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -26,7 +27,6 @@ import numpy as np
 
 from funcad.backends.interpreter import compiling
 from funcad.backends.native import cache
-from funcad.backends.native.signals import signals_held
 from funcad.host.locks import held_over_forks
 from funcad.memo import remembers, weak_values
 
@@ -288,6 +288,37 @@ def compile_module(text: str, names: Sequence[str], keep: bool = True) -> Machin
                     compiled = _compile(text, names, key if keep else None, override)
                 _alive[key] = compiled
         return compiled
+
+
+@contextmanager
+def signals_held() -> Iterator[None]:
+    """Signals wait: handlers written in Python run when the block is left, however it is left, and may raise then.
+
+    llvmlite passes the ownership of LLVM's objects on in several steps, in Python. An interrupt between two of them frees an
+    object twice or not at all; in a function that LLVM calls back it is printed and forgotten. Python runs handlers in the main
+    thread only, so only there is anything to do.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = sorted(signal.valid_signals(), key=lambda number: number != signal.SIGINT)  # the likeliest one: held longest
+    handlers = {number: handler for number in numbers if callable(handler := signal.getsignal(number))}
+    came: list[tuple[int, Any]] = []
+
+    def later(number: int, frame: Any) -> None:
+        came.append((number, frame))
+
+    held = []
+    try:
+        for number in handlers:
+            signal.signal(number, later)
+            held.append(number)
+        yield
+    finally:
+        for number in reversed(held):
+            signal.signal(number, handlers[number])
+        for number, frame in came:
+            handlers[number](number, frame)
 
 
 def _engine() -> Any:

@@ -31,27 +31,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.backends.native.target import compile_module
-from funcad.backends.native.wrapper_entry import (
-    ARENA,
-    DATA,
-    DESCR,
-    DIMS,
-    FLAGS,
-    FUNCTIONS,
-    KINDS,
-    MAX_PLANS,
-    MIXED,
-    NDIM,
-    NEXT,
-    PLACES,
-    RECORD,
-    RECORDS,
-    STRIDES,
-    VALUE,
-    entry_text,
-)
 from funcad.host.real_types import is_a
 from funcad.memo import remembers
+
+from funcad.backends.native.wrapper_entry import (  # isort: skip
+    ARENA, DATA, DESCR, DIMS, FLAGS, FUNCTIONS, KINDS, MAX_PLANS, MIXED, NDIM, NEXT, PLACES, RECORD, RECORDS, STRIDES, VALUE,
+    entry_text,
+)
 
 PYTHONS = ((3, 11), (3, 14))  # the versions whose object layouts are known to be those that the entry reads
 KEPT_ARENA = 64 << 20  # working memory up to this size stays with its plan between calls
