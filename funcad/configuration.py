@@ -10,9 +10,9 @@ from __future__ import annotations
 import importlib
 import operator
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from inspect import cleandoc
 from types import FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,6 +20,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])  # what a decorator giv
 
 # -- what a module shows to `dir`, and what docstrings of many functions say
 
+MARGIN = "\n" if sys.version_info >= (3, 13) else "\n    "  # of docstrings in a file; a newer Python takes it away itself
 REST = "Else parameters, results and errors are those of"
 
 
@@ -50,7 +51,7 @@ def also_says(function: Any, text: str) -> None:
     """Put a paragraph, of lines without indentation, into a docstring before its example; one in sections says all itself."""
     if "Parameters\n" in (function.__doc__ or ""):
         return
-    told, example, rest = cleandoc(function.__doc__ or "").partition(">>>")
+    told, example, rest = (function.__doc__ or "").strip().replace(MARGIN, "\n").partition(">>>")
     function.__doc__ = f"{told.rstrip()}\n\n{text}" + (f"\n\n{example}{rest}" if example else "")
 
 
@@ -63,8 +64,8 @@ def mirrors(functions: Iterable[Any], library: str) -> None:
 
 def named_after(namespace: dict[str, Any], library: str) -> list[Any]:
     """The functions of a module whose docstrings begin with the name that they have in the library."""
-    begins = lambda f: f"`{library}.{getattr(f, '__name__', '')}`"
-    return [f for f in namespace.values() if (getattr(f, "__doc__", None) or "").startswith(begins(f))]
+    found = [f for f in namespace.values() if type(f) is FunctionType]
+    return [f for f in found if (f.__doc__ or "").startswith(f"`{library}.{f.__name__}`")]
 
 
 # -- what few calls need: modules that are loaded with them, not by `import funcad`

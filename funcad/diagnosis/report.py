@@ -17,7 +17,7 @@ from funcad.primitives.eigen import eig, eigh_p, svd_p
 from funcad.primitives.linear_systems import cholesky, inv_p, slogdet, solve
 from funcad.primitives.reduction import argmax_p, argmin_p, reduce_sum_p
 from funcad.primitives.sorting import argsort_p, searchsorted_p
-from funcad.primitives.special_gamma import xlogy
+from funcad.primitives.special_logarithms import xlogy
 from funcad.show.compile_log import html_table
 from funcad.show.pretty import shown_as
 

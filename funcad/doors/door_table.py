@@ -40,8 +40,9 @@ operator_dot = _later(_SCIPY + "operator_dot")
 operator_of = _later(_SCIPY + "operator_of")
 operator_dtype = _later(_SCIPY + "operator_dtype")
 of_ufuncs = _later(_SCIPY + "of_ufuncs")
-distribution, expectation = _later(_SCIPY + "distribution"), _later(_SCIPY + "expectation")
-method_of = _later(_SCIPY + "method_of")
+distribution = _later("distribution_answers.distribution")
+expectation = _later("distribution_answers.expectation")
+method_of = _later("distribution_answers.method_of")
 interpolator = _later(_SCIPY + "interpolator")
 rotation = _later(_SCIPY + "rotation")
 operator_product = _later(_SCIPY + "operator_product")
@@ -63,7 +64,7 @@ def without(remedy: str) -> Maker:
 
 
 def frozen(*parameters: str) -> Maker:
-    return _later("scipy_answers.frozen", *parameters)
+    return _later("distribution_answers.frozen", *parameters)
 
 
 def _all(answer: Maker, *names: str) -> dict[str, Maker]:

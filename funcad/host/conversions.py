@@ -16,7 +16,7 @@ import re
 import sys
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from opcode import opmap
 from types import BuiltinFunctionType, CodeType, FrameType
 from typing import Any
@@ -59,8 +59,9 @@ _OF_COMPILED = frozenset(  # methods of SciPy's compiled trees and, before 1.17,
 )
 WRITTEN_ATTRIBUTES = {"flat", "imag", "real", "shape"}
 _STORES = frozenset([opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in opmap])
-_IN_PLACE = frozenset([i for i, (_, sign) in enumerate(opcode._nb_ops) if sign.endswith("=")])  # type: ignore[attr-defined]
 _BINARY, _STORE_ATTRIBUTE, _LIST = opmap["BINARY_OP"], opmap["STORE_ATTR"], opmap["BUILD_LIST"]
+_SIGNS = [i for i, (_, sign) in enumerate(opcode._nb_ops) if sign.endswith("=")]  # type: ignore[attr-defined]
+_IN_PLACE = frozenset([memoryview(bytes([_BINARY, i])).cast("H")[0] for i in _SIGNS])  # operation and argument as one number
 # in which nothing is looked for; pytest's stands in every `assert` of a test, and leads to all of pytest
 _LIBRARIES = {"numpy", "scipy", "numba", "pandas", "funcad", "builtins", "pytest", "_pytest", *sys.stdlib_module_names}
 _known = weak_table(  # which f refers to anew is learned when it writes into a plain array: nothing is compared
@@ -153,7 +154,7 @@ def _may_start_again(f: Any) -> bool:
     codes = _codes_behind(f)
     if any(map(makes_lists, codes)) and acting.acts(f):
         acting.hang_for_lists(f)
-    return needs_buffers(f) or any([not _OF_COMPILED.isdisjoint(code.co_names) for code in codes])
+    return needs_buffers(f, codes=codes) or any([not _OF_COMPILED.isdisjoint(code.co_names) for code in codes])
 
 
 def makes_lists(code: types.CodeType) -> bool:
@@ -164,10 +165,10 @@ def _forget(gone: Any, at: int, known: Any = plainly) -> None:  # a default: at 
     known.pop(at, None)
 
 
-def needs_buffers(f: Any, code: types.CodeType | None = None, learned_only: bool = False) -> bool:
+def needs_buffers(f: Any, code: Any = None, learned_only: bool = False, codes: Sequence[Any] | None = None) -> bool:
     """Does f write into arrays, or refer to what does? Of code: is it f's, or of a function that f refers to?
 
-    `learned_only`: was it started again?
+    `learned_only`: was it started again? `codes`: those behind it, if they are known.
     """
     if type(f) is types.FunctionType and is_internal(f.__code__.co_filename):  # around the user's
         return any([needs_buffers(held, code, learned_only) for held in _held(f)])
@@ -178,8 +179,8 @@ def needs_buffers(f: Any, code: types.CodeType | None = None, learned_only: bool
     except TypeError:  # what cannot be hashed or weakly referred to is looked at each time
         known = None
     if known is None:
-        known = frozenset(_codes_behind(f))
-        known = known if any(map(_code_writes, known)) else frozenset()
+        codes = _codes_behind(f) if codes is None else codes
+        known = frozenset(codes if any(map(_code_writes, codes)) else ())
         _remember(f, known)
     return bool(known) if code is None else code in known
 
@@ -337,9 +338,7 @@ def with_inner(code: types.CodeType) -> Iterator[types.CodeType]:
 
 def _code_writes(code: types.CodeType) -> bool:
     found = _writing_codes.get(code)
-    if found is None:
-        found = _writing_codes.put(code, any(map(_one_writes, with_inner(code))))
-    return found
+    return _writing_codes.put(code, _one_writes(code)) if found is None else found
 
 
 def _one_writes(code: types.CodeType) -> bool:
@@ -347,10 +346,10 @@ def _one_writes(code: types.CodeType) -> bool:
         return True
     if any([type(c) is tuple and "out" in c for c in code.co_consts]):  # names of keyword arguments
         return True
-    operations, arguments = code.co_code[::2], code.co_code[1::2]
-    if not _STORES.isdisjoint(operations):
+    if not _IN_PLACE.isdisjoint(memoryview(code.co_code).cast("H")):
         return True
-    if any([op == _BINARY and arg in _IN_PLACE for op, arg in zip(operations, arguments)]):
+    operations = code.co_code[::2]
+    if not _STORES.isdisjoint(operations):
         return True
     if WRITTEN_ATTRIBUTES.isdisjoint(code.co_names) or _STORE_ATTRIBUTE not in operations:
         return False

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.configuration import REST, Function, NamedTuple, OnDemand, named_as
+from funcad.configuration import MARGIN, REST, Function, NamedTuple, OnDemand, named_as
 from funcad.host.conversions import is_masked, their_say
 from funcad.host.devices import device_in_use, namespace_of, restore_warnings, suppress_warnings
 from funcad.host.real_types import contiguous, memory_axes, of_copy, ufunc_behind
@@ -27,7 +27,7 @@ from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.trace import plain_values
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import remembers
-from funcad.numpy.promote import aliased, as_array, overrides, promote_for, same_aval, strong, with_integer
+from funcad.numpy.promote import as_array, overrides, promote_for, same_aval, strong, with_integer
 from funcad.numpy.views import add_at, function_out, out_given, viewing, warn_where, with_out, write_out
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import reshape
@@ -145,9 +145,6 @@ _RESULTS = {
 }
 
 
-_MARGIN = "\n" if sys.version_info >= (3, 13) else "\n    "  # of docstrings in a file; a newer Python takes it away itself
-
-
 def documented(name: str, own: str | None, alias: str = "copy") -> str:
     """The docstring of funcad's function for "numpy.sum" or "scipy.special.gamma", with the text that it has of its own."""
     library = "NumPy" if name.startswith("numpy") else "SciPy"
@@ -158,7 +155,7 @@ def documented(name: str, own: str | None, alias: str = "copy") -> str:
             f"`{name}` itself. {_RESULTS[alias].format(library=library)}"
         )
     else:
-        text = f"{own.strip().replace(_MARGIN, chr(10))}\n\n{REST} `{name}`."
+        text = f"{own.strip().replace(MARGIN, chr(10))}\n\n{REST} `{name}`."
     if name not in POINTS:
         return text
     points = ";\n".join(map(str, POINTS[name]))
@@ -177,7 +174,7 @@ _METHODS: dict[tuple[Any, str], Callable[..., Any]] = {}  # (ufunc, "reduce" | "
 _OURS = {Tracer, np.ndarray, list, tuple, *SCALAR_AVALS}  # types of operands that have no say in what is done with them
 
 
-_ndarray = np.ndarray
+_ndarray, _F64 = np.ndarray, np.dtype(np.float64)
 
 
 def _others(kinds: Iterable[type], method: str) -> bool:
@@ -285,7 +282,7 @@ def implements(
         original = originals[0]
         if alias != "copy":
             implementation = viewing(original, implementation, alias)
-        implementation = aliased(alias)(implementation)
+        implementation.alias = alias
         TABLE.update([(known, implementation) for known in originals if known is not None])
         path = names[0].split(".")
         public = public_function(implementation, names[0], plain or original, lambda xp: find(xp, path), always)
@@ -455,12 +452,13 @@ def _with_options(ufunc: Any, implementation: Callable[..., Any], inputs: Sequen
 def ufunc_of_tracer(self: Tracer, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
     """`Tracer.__array_ufunc__`, which looks at once for the short ways of a gradient's tape."""
     tape = self.owner.tape
-    if tape is not None and method == "__call__" and not kwargs:
-        quick = QUICK.get(ufunc)
-        if quick is not None:
+    if method == "__call__" and not kwargs and (quick := QUICK.get(ufunc)) is not None:
+        if tape is not None:
             out = tape.unary(quick[0], ufunc, self) if quick[1] is None else _written_down(*quick, *inputs)
             if out is not None:
                 return out
+        elif quick[1] is None and type(self.primal) is _ndarray and self.primal.dtype is _F64 and ufunc is not np.square:
+            return quick[0](self)
     return array_ufunc(ufunc, method, inputs, kwargs)
 
 
@@ -724,9 +722,9 @@ def whole_table() -> dict[Any, Callable[..., Any]]:
 
 def _of_later_modules(function: Any) -> Callable[..., Any] | None:
     """The implementation from the modules that are not loaded yet; the one named as the function's own module comes first."""
-    named = "elementwise" if function is np.where else LATER_NAMES.get(function.__name__)  # searching.py adds options to it
+    named = LATER_NAMES.get(function.__name__)
     likely = f"funcad.{getattr(function, '__module__', '')}" if named is None else f"funcad.numpy.{named}"
-    for name in sorted(LATER, key=lambda name: name != likely):
+    for name in (likely, *LATER) if likely in LATER else LATER:
         if function in TABLE:
             break
         module = importlib.import_module(name)  # costs nothing the second time, and waits for another thread that is at it

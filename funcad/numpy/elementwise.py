@@ -1,4 +1,4 @@
-"""NumPy's elementwise functions that are no ufuncs: rounding, parts of complex numbers, `where`."""
+"""NumPy's elementwise functions that are no ufuncs: rounding, parts of complex numbers."""
 
 from __future__ import annotations
 
@@ -9,19 +9,16 @@ import numpy as np
 from funcad.configuration import OnDemand
 from funcad.errors import TracerBoolConversionError
 from funcad.host.conversions import given
-from funcad.host.real_types import FLOAT32, NARROW, finfo, is_a, is_narrow
+from funcad.host.real_types import FLOAT32, NARROW, finfo, is_narrow
 from funcad.host.where import written_for_others
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer, concrete_value
-from funcad.numpy import reductions
 from funcad.numpy.dispatch import checked_options, implements, refuse, where_am_i
 from funcad.primitives import arithmetic, comparison, conversion, transcendental
 from funcad.primitives.shape import broadcast_to
-from funcad.unjitted.remembered import remembered
 
 from funcad.numpy.promote import (  # isort: skip
-    apart, array_of, arrays, as_array, as_array_of_rank_0, broadcast, fresh, library, numbers, promote,
-    promote_dtype, promote_for, result_dtype, same_aval, strong,
+    apart, array_of, arrays, as_array, broadcast, fresh, library, numbers, promote, promote_for, strong,
 )
 
 strides, ufuncs = OnDemand("funcad.unjitted.strides"), OnDemand("funcad.numpy.ufuncs")
@@ -171,32 +168,3 @@ def ldexp(x1: Any, x2: Any, /, **options: Any) -> Any:
     (x,) = promote_for(np.sin, (x,))
     x, n = broadcast([x, n])
     return arithmetic.ldexp(x, n)
-
-
-# -- choosing
-
-
-@implements("where")
-def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
-    if x is None and y is None:
-        return np.nonzero(condition)
-    if x is None or y is None:
-        raise ValueError("either both or neither of x and y should be given")
-    return as_array_of_rank_0(choice(condition, x, y))
-
-
-def _choice(condition: Any, x: Any, y: Any) -> Any:
-    """`np.where` with three arguments."""
-    if type(condition) is np.ndarray and condition.dtype == bool and same_aval(x, y):  # the common case of a plain mask
-        aval = x.aval if type(x) is Tracer else y.aval
-        if aval.shape == condition.shape and not aval.weak:
-            return comparison.select(condition, x, y)
-    mask, x, y = reductions.truth(condition), as_array(x), as_array(y)
-    dtype = result_dtype([x, y], False)[0]
-    x, y = promote_dtype([x, y], dtype)
-    if is_a(x, (int, float, complex)) and is_a(y, (int, float, complex)):
-        x = dtype.type(x)
-    return comparison.select(*broadcast([mask, x, y]))
-
-
-choice = remembered(_choice, numbers=True)

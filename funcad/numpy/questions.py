@@ -1,6 +1,6 @@
 """NumPy's questions: tests of values, whose results are bools without a derivative, and what shapes and dtypes tell.
 
-Apart from elementwise.py, which many first gradients load for `where` and `clip`.
+Apart from elementwise.py, which many first gradients load for `clip`.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""NumPy's reductions and cumulative functions: sum, prod, max, min, mean, any, all, argmax, cumsum and their relatives."""
+"""NumPy's reductions and cumulative functions: sum, prod, max, min, mean, any, all, argmax, cumsum; and `where`."""
 
 from __future__ import annotations
 
@@ -8,15 +8,20 @@ from typing import Any
 import numpy as np
 
 from funcad.configuration import NamedTuple
-from funcad.host.real_types import dtype_kind, wide
+from funcad.host.real_types import dtype_kind, is_a, wide
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.dispatch import implements
-from funcad.numpy.promote import array_of, axes_of, axis_of, broadcast, expand, fresh, promote, ravelled, reduced_axes
 from funcad.primitives import arithmetic, comparison, reduction
 from funcad.primitives.conversion import convert
 from funcad.primitives.reduction import variance
 from funcad.primitives.shape import broadcast_to, concatenate, full, reshape
+from funcad.unjitted.remembered import remembered
+
+from funcad.numpy.promote import (  # isort: skip
+    array_of, as_array, as_array_of_rank_0, axes_of, axis_of, broadcast, expand, fresh, promote, promote_dtype, ravelled,
+    reduced_axes, result_dtype, same_aval,
+)
 
 _NO = np._NoValue
 _FLOAT64, _INT64, _BOOL = np.dtype(np.float64), np.dtype(np.int64), np.dtype(bool)
@@ -342,3 +347,32 @@ def cumulative_sum(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any =
 @implements("cumulative_prod", by_kind=True)
 def cumulative_prod(x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: bool = False) -> Any:
     return _array_api("np.cumulative_prod", cumprod, 1, x, axis, dtype, out, include_initial)
+
+
+# -- choosing by a mask
+
+
+@implements("where")
+def where(condition: Any, x: Any = None, y: Any = None, /) -> Any:
+    if x is None and y is None:
+        return np.nonzero(condition)
+    if x is None or y is None:
+        raise ValueError("either both or neither of x and y should be given")
+    return as_array_of_rank_0(choice(condition, x, y))
+
+
+def _choice(condition: Any, x: Any, y: Any) -> Any:
+    """`np.where` with three arguments."""
+    if type(condition) is np.ndarray and condition.dtype == bool and same_aval(x, y):  # the common case of a plain mask
+        aval = x.aval if type(x) is Tracer else y.aval
+        if aval.shape == condition.shape and not aval.weak:
+            return comparison.select(condition, x, y)
+    mask, x, y = truth(condition), as_array(x), as_array(y)
+    dtype = result_dtype([x, y], False)[0]
+    x, y = promote_dtype([x, y], dtype)
+    if is_a(x, (int, float, complex)) and is_a(y, (int, float, complex)):
+        x = dtype.type(x)
+    return comparison.select(*broadcast([mask, x, y]))
+
+
+choice = remembered(_choice, numbers=True)

@@ -17,12 +17,11 @@ from funcad.errors import TracerIntegerConversionError
 from funcad.host.conversions import given
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
-from funcad.numpy import elementwise, indexing
+from funcad.numpy import indexing, reductions
 from funcad.numpy.dispatch import implements, is_traced, refuse, where_am_i
 from funcad.numpy.index_plan import can_count, count_of
 from funcad.numpy.joining import join
 from funcad.numpy.promote import apart, array_of, arrays, axis_of, check_kth, numbers, promote_dtype, ravelled, result_dtype
-from funcad.numpy.reductions import truth
 from funcad.numpy.views import destination
 from funcad.primitives import sorting
 from funcad.primitives.basic_indexing import gather, take_along
@@ -57,7 +56,7 @@ def where(condition: Any, x: Any = None, y: Any = None, /, *, size: int | None =
     array([1., 0.])
     """
     if size is None:
-        return elementwise.where(condition) if x is None and y is None else elementwise.where(condition, x, y)
+        return reductions.where(condition) if x is None and y is None else reductions.where(condition, x, y)
     if x is not None or y is not None:
         raise TypeError("funcad.numpy.where: size= goes with one argument, whose nonzero positions are wanted")
     return nonzero(condition, size=size, fill_value=fill_value)
@@ -189,7 +188,7 @@ def place(arr: Any, mask: Any, vals: Any, *, inplace: bool = True) -> Any:
             return np.place(arr, mask, vals)
         x = destination(arr, "np.place")
         return assign(x, place(snapshot(x), mask, vals, inplace=False))
-    x, held, values = array_of(arr), truth(array_of(mask)), ravelled(array_of(vals))
+    x, held, values = array_of(arr), reductions.truth(array_of(mask)), ravelled(array_of(vals))
     if aval_of(held).size != aval_of(x).size:
         raise ValueError("place: mask and data must be the same size")
     n = shape_of(values)[0]
@@ -393,7 +392,7 @@ def nonzero(a: Any, *, size: int | None = None, fill_value: Any = None) -> tuple
     fills = fill_value if isinstance(fill_value, tuple) else (0 if fill_value is None else fill_value,) * len(shape)
     if len(fills) != len(shape):
         raise ValueError(f"nonzero: fill_value has {len(fills)} entries for an array of rank {len(shape)}")
-    places, count = kept_positions(truth(ravelled(x)), size)
+    places, count = kept_positions(reductions.truth(ravelled(x)), size)
     found = np.unravel_index(places, shape) if aval_of(x).size else (np.zeros(size, np.intp),) * len(shape)
     return tuple(
         [np.where(ramp_like(size, x) < count, i, convert(array_of(f), np.dtype(np.intp))) for i, f in zip(found, fills)]
@@ -466,7 +465,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
             raise TypeError(f"invalid entry {i} in condlist: should be boolean ndarray")
     result = default
     for condition, chosen in zip(reversed(condlist), reversed(choicelist)):
-        result = elementwise.choice(condition, chosen, result)
+        result = reductions.choice(condition, chosen, result)
     return np.asarray(result, order="C") if type(result) is np.ndarray else strides.doubt(result)
 
 
@@ -477,7 +476,7 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     x = array_of(x)
     if not isinstance(condlist, (list, tuple)) and not np.ndim(condlist) or not np.ndim(condlist[0]) and shape_of(x):
         condlist = [condlist]
-    conditions = [truth(c) for c in condlist]
+    conditions = [reductions.truth(c) for c in condlist]
     functions = list(funclist)
     if len(functions) not in (len(conditions), len(conditions) + 1):
         raise ValueError(
@@ -489,13 +488,13 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
     result = broadcast_to(dtype.type(0), shape_of(x))
     for condition, function in zip(conditions, functions):
         value = function(_inside(x, condition), *args, **kw) if callable(function) else function
-        result = elementwise.choice(condition, convert(array_of(value), dtype), result)
+        result = reductions.choice(condition, convert(array_of(value), dtype), result)
     return strides.doubt(result)
 
 
 def _inside(x: Any, condition: Any) -> Any:
     """x where the condition holds, elsewhere its stop_gradient: no derivative leaks from there."""
-    return elementwise.choice(condition, x, stop_gradient(x))
+    return reductions.choice(condition, x, stop_gradient(x))
 
 
 @implements("choose")
@@ -512,7 +511,7 @@ def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
         raise ValueError("invalid entry in choice array")
     result = options[-1]
     for i in range(n - 2, -1, -1):
-        result = elementwise.choice(np.equal(index, i), options[i], result)
+        result = reductions.choice(np.equal(index, i), options[i], result)
     return strides.doubt(broadcast_to(result, np.broadcast_shapes(shape_of(index), shape_of(result))))
 
 

@@ -14,9 +14,8 @@ from funcad.host.real_types import dtype_kind, wide
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
-from funcad.numpy import indexing
+from funcad.numpy import indexing, reductions
 from funcad.numpy.dispatch import implements, refuse
-from funcad.numpy.elementwise import choice as _where
 from funcad.numpy.promote import array_of, axes_of, axis_of, expand
 from funcad.numpy.reductions import counted, everywhere, float_of, mean, sum_, truth, variance_in_one
 from funcad.primitives import arithmetic, comparison, sorting
@@ -88,7 +87,7 @@ def std(
     if not everywhere(where):
         chosen = broadcast_to(convert(array_of(where), np.dtype(np.intp)), shape_of(x))
         single = np.equal(sum_(chosen, axis=axes, keepdims=keepdims is not _NO and bool(keepdims)), 1)
-        return _where(single, square, arithmetic.root(square))
+        return reductions.choice(single, square, arithmetic.root(square))
     return square if all([shape_of(x)[i] == 1 for i in axes]) else arithmetic.root(square)
 
 
@@ -135,7 +134,7 @@ def _poisoned(result: Any, ordered: Any) -> Any:
     if dtype_kind(aval_of(ordered).dtype) not in "fc" or not shape_of(ordered)[-1]:
         return result
     bad = np.isnan(ordered[..., -1])
-    return _where(bad, aval_of(result).dtype.type(np.nan), result)
+    return reductions.choice(bad, aval_of(result).dtype.type(np.nan), result)
 
 
 def _kept(result: Any, axes: tuple, keepdims: Any, leading: int = 0) -> Any:
@@ -211,9 +210,9 @@ def _interpolated(ordered: Any, n: Any, q: Any, method: str) -> Any:
     if method in _PICKED:
         return a
     if method == "(median)":
-        return _where(np.equal(fraction, 0), a, (a + b) / 2)
+        return reductions.choice(np.equal(fraction, 0), a, (a + b) / 2)
     step = np.subtract(b, a)
-    return _where(fraction >= 0.5, b - step * (1 - fraction), a + step * fraction)
+    return reductions.choice(fraction >= 0.5, b - step * (1 - fraction), a + step * fraction)
 
 
 def _two(like: Any, a: float, b: float) -> tuple[Any, Any]:
@@ -253,7 +252,7 @@ def _by_weights(lines: Any, weights: Any, shape: tuple, axis: Any) -> tuple[Any,
     order = np.argsort(lines, axis=-1)
     reached = np.cumsum(np.take_along_axis(w, order, -1), axis=-1)
     reached = reached / reached[..., -1:]
-    return np.take_along_axis(lines, order, -1), _where(reached == 0, -1.0, reached)
+    return np.take_along_axis(lines, order, -1), reductions.choice(reached == 0, -1.0, reached)
 
 
 def _quantile(
@@ -308,7 +307,7 @@ def _quantile(
             result = convert(np.take_along_axis(ordered, at, -1)[..., 0], own)
         if dtype_kind(own) != "f":  # NumPy takes elements of an integer array as they are, there is no NaN
             return result
-        return _where(np.equal(n, 0)[..., 0], np.nan, result) if skip_nan else _poisoned(result, ordered)
+        return reductions.choice(np.equal(n, 0)[..., 0], np.nan, result) if skip_nan else _poisoned(result, ordered)
 
     shape = shape_of(q)
     if not shape:
@@ -386,7 +385,7 @@ def _nan_extreme(name: str, fill: float, original: Callable[..., Any]) -> Callab
         if valid is _NO:
             return result
         empty = np.logical_not(np.any(valid, axis=axis, keepdims=bool(keepdims) and keepdims is not _NO))
-        return _where(empty, np.nan, result)
+        return reductions.choice(empty, np.nan, result)
 
     return implements(name)(implementation)
 

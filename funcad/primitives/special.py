@@ -12,10 +12,15 @@ from typing import Any
 
 _FAMILIES = {  # file -> what is found in it
     "gamma": (
-        "beta betaln binom boxcox boxcox1p cosm1 dawsn digamma entr erf erfc erfcinv erfcx erfi erfinv exp10 "
-        "exp_moment expit exprel fresnel gamma gammaln gammasgn huber inv_boxcox inv_boxcox1p kl_div "
-        "log_expit log_ndtr loggamma logit ndtr ndtr_ratio ndtri ndtri_exp owens_t poch polygamma powm1 "
-        "pseudo_huber psi rel_entr rgamma riemann_zeta riemann_zeta_s wofz xlog1py xlogy zeta zeta_s zetac"
+        "beta betaln binom digamma gamma gammaln gammasgn loggamma poch polygamma psi rgamma riemann_zeta "
+        "riemann_zeta_s zeta zeta_s zetac"
+    ),
+    "errors": (
+        "dawsn erf erfc erfcinv erfcx erfi erfinv fresnel log_ndtr ndtr ndtr_ratio ndtri ndtri_exp owens_t wofz"
+    ),
+    "logarithms": (
+        "boxcox boxcox1p cosm1 entr exp10 exp_moment expit exprel huber inv_boxcox inv_boxcox1p kl_div log_expit logit "
+        "powm1 pseudo_huber rel_entr xlog1py xlogy"
     ),
     "incomplete": (
         "beta_density betainc betainc_partial betainc_shape betaincc betainccinv betaincinv fdtri "

@@ -17,12 +17,11 @@ from funcad.primitives.arithmetic import add, div, mul, neg, sign, sqrt, square,
 from funcad.primitives.comparison import and_, eq, gt, lt, select
 from funcad.primitives.conversion import complex_dtype, convert, make_complex
 from funcad.primitives.families import elementwise
-from funcad.primitives.special_gamma import exp_moment
+from funcad.primitives.special_logarithms import exp_moment
 from funcad.primitives.transcendental import cos, cosh, exp, log, log1p
 
 from funcad.primitives.special_rules import (  # isort: skip
-    TINY, bend, by, function_of, gauss, kernel, numeric,
-    numerical, partials, several, special_of, ufunc,
+    TINY, bend, by, function_of, gauss, kernel, numeric, numerical, partials, several, special_of, ufunc,
 )
 
 # -- Bessel functions by their order: plain numerics, no primitives

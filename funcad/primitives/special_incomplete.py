@@ -13,12 +13,8 @@ from typing import Any
 from funcad.primitives import placement
 from funcad.primitives.arithmetic import add, div, mul, neg, sqrt, square, sub
 from funcad.primitives.special_gamma import digamma, poch
+from funcad.primitives.special_rules import TINY, bend, function_of, gauss, kernel, numeric, numerical, ratio, special_of, ufunc
 from funcad.primitives.transcendental import exp, log, log1p
-
-from funcad.primitives.special_rules import (  # isort: skip
-    TINY, bend, function_of, gauss, kernel, numeric,
-    numerical, ratio, special_of, ufunc,
-)
 
 # -- the incomplete gamma and beta functions by their shape parameters: plain numerics, no primitives
 #

@@ -13,21 +13,12 @@ from typing import Any
 import numpy as np
 
 from funcad.primitives.arithmetic import add, div, floor, mul, neg, square, sub
-from funcad.primitives.special_gamma import ndtri
-from funcad.primitives.special_incomplete import (
-    beta_density,
-    betainc_partial,
-    betainc_shape,
-    gamma_density,
-    gammainc_a,
-    gammainc_partial,
-    stdtr_v,
-    student_density,
-)
+from funcad.primitives.special_errors import ndtri
+from funcad.primitives.special_rules import by, function_of, kernel, numeric, partials, special_of
 from funcad.primitives.transcendental import exp
 
-from funcad.primitives.special_rules import (  # isort: skip
-    by, function_of, kernel, numeric, partials, special_of,
+from funcad.primitives.special_incomplete import (  # isort: skip
+    beta_density, betainc_partial, betainc_shape, gamma_density, gammainc_a, gammainc_partial, stdtr_v, student_density,
 )
 
 # -- inverses of distribution functions in any argument: the implicit function theorem, from a table of laws

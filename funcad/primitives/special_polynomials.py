@@ -13,11 +13,8 @@ import numpy as np
 
 from funcad.primitives.arithmetic import abs_, add, div, mul, neg, sqrt, square, sub
 from funcad.primitives.comparison import eq, gt, select
+from funcad.primitives.special_rules import circle, kernel, missing, numeric, partials, rising, special_of
 from funcad.primitives.transcendental import arccos, arccosh, cos, cosh, sin, sinh
-
-from funcad.primitives.special_rules import (  # isort: skip
-    circle, kernel, missing, numeric, partials, special_of, rising,
-)
 
 
 def _by_parameter(name: str, position: int, count: int) -> Any:

@@ -44,7 +44,7 @@ def input_of(trace: AbstractTrace, aval: Any) -> Tracer:
 class DerivedPull(Pull):
     """A pull by the rule; `rest` is its linear part."""
 
-    __slots__ = ("rest", "late", "consts")
+    __slots__ = ("rest", "late", "consts", "run", "derived")
 
     def __init__(
         self,
@@ -59,8 +59,9 @@ class DerivedPull(Pull):
         # consts and what is kept -> what `rest` reads, where that is computed on the way back
         self.late: Jaxpr | None = None
         self.consts: list[Any] = []
+        self.derived: dict[Any, Any] = {}
         self.begins = begins_in(rest)
-        self.run = self._several if self.many else self._first
+        self.run: Any = self._several if self.many else self._first
 
     def _first(
         self,

@@ -309,13 +309,15 @@ _F64 = np.dtype(np.float64)
 @remembers(64)
 def _places(shape: tuple[int, ...]) -> dict[Any, int]:
     """The place of each element, from either end, among all of a small array."""
-    found = {i: at for at, index in enumerate(np.ndindex(*shape)) for i in product(*[(k, k - n) for k, n in zip(index, shape)])}
+    found = {i: at for at, both in enumerate(product(*[[(k, k - n) for k in range(n)] for n in shape])) for i in product(*both)}
     return found if len(shape) > 1 else {**found, **{i: at for (i,), at in found.items()}}
 
 
 def element(tape: Any, x: Tracer, index: Any) -> Any:
     """`x[index]` of integers, x a small array of floats: the traced number; None of everything else."""
     p: Any = x.primal
+    if type(index) is slice:
+        return None
     known = tape.apart.get(x.tangent)
     if known is None and not 1 < p.size <= _FEW or open_traces != tape.open or state.checked or tape.notes is not None:
         return None

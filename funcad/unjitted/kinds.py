@@ -13,6 +13,7 @@ at the end.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -150,9 +151,8 @@ class Pull:
     `ct` is the cotangent of the result, or a list of those of the results if there are `many`.
     """
 
-    __slots__ = (
-        *("part", "sources", "n_kept", "there", "begins", "wide", "run", "derived", "free", "many", "asked", "over", "plain"),
-    )
+    __slots__ = ("part", "sources", "n_kept", "there", "begins", "wide", "free", "many", "asked", "over", "plain")
+    run: Any
     begins: bool  # may a mask begin behind it?
     alone = False  # is it of one row?
     tail = False  # does a row keep the shapes of operands and result, and the parameters, after the values? (`tail_of`)
@@ -167,17 +167,9 @@ class Pull:
         self.plain = False  # do results lie in memory as NumPy's would?
         self.free = False  # of shapes: element by element, so that it serves lanes
         self.asked = False  # did the rule ask whether a condition holds everywhere?
-        self.derived: dict[Any, Any] = {}
-        self.run: Any = None
         self.over: Any = None  # `run` for many cotangents at once, once `columns` has found it
 
-    def traced(
-        self,
-        cts: RowCotangents,
-        given: Sequence[Any],
-        numbers: Sequence[int],
-        kept: Sequence[Any],
-    ) -> None:
+    def traced(self, cts: RowCotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
         """The same where outer traces have a part in the values: the operations are recorded there."""
         if self.alone or Tracer not in map(type, given) and Tracer not in map(type, kept):
             self.run(cts, given if self.many else given[0], numbers, kept)
@@ -222,11 +214,14 @@ class WrittenPull(Pull):
 
     __slots__ = ("function", "n_read", "tail", "rule", "kind", "recorded", "by_rule", "answers")
 
-    def __init__(self, found: WrittenAhead, use: tuple, pattern: tuple, ones: tuple, m: int, wide: bool):
+    def __init__(self, found: WrittenAhead, use: tuple, pattern: tuple, ones: tuple, wide: bool):
         primitive, avals, _, _, _, params, _ = use
-        n, values = len(avals), [r for r in found.reads if type(r) is int]
+        n = len(avals)
         part = None if found.first is None else _WrittenPart(found.first, n, params)
-        sources = [n + 1 + r - FIRST if r >= FIRST else r if r >= 0 else n + ~r for r in values]
+        sources = []
+        for r in found.reads:
+            if type(r) is int:
+                sources.append(r if 0 <= r < FIRST else n + ~r if r < 0 else n + 1 + r - FIRST)
         super().__init__(part, sources, (0,), wide)
         whole = "shapes" not in found.reads and (part is None or not part.words)
         self.begins, self.free = found.begins, whole and primitive.emit is not None
@@ -238,35 +233,28 @@ class WrittenPull(Pull):
         self.kind: Any = pattern, ones, found.reads
         self.recorded: Any = None
         self.by_rule: Any = None
-        self.answers: Any = []
-        self.run = self._adding(found.function, m)
+        self.answers: Any = ()
 
-    def _adding(self, function: Any, m: int, many: int = 0) -> Any:
-        """The function as rows run it: what it gives is added to the cotangents."""
-        n = self.n_read
-
-        def run(cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
-            found = function(np, ct, kept[0]) if n == 1 else function(np, ct, *kept[:n])
-            if m == 1:
-                number = numbers[0]
-                if cts[number] is None:
-                    cts[number] = found
-                elif found is not None:
-                    cts.add(number, found)
-                return
+    def run(self, cts: RowCotangents, ct: Any, numbers: Any, kept: Any, function: Any = None, many: int = 0) -> None:
+        """What the function gives is added to the cotangents."""
+        n, function = self.n_read, function or self.function
+        found = function(np, ct, kept[0]) if n == 1 else function(np, ct, *kept[:n])
+        if self.wide:
+            for number, shape, c in zip(numbers, kept[n + 1 :], (found,) if len(numbers) == 1 else found):
+                if c is not None:
+                    cts.add(number, fit(c, shape, many))
+        elif len(numbers) == 1:
+            number = numbers[0]
+            if cts[number] is None:
+                cts[number] = found
+            elif found is not None:
+                cts.add(number, found)
+        else:
             for number, c in zip(numbers, found):
                 if cts[number] is None:
                     cts[number] = c
                 elif c is not None:
                     cts.add(number, c)
-
-        def run_wide(cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
-            found = function(np, ct, *kept[:n])
-            for number, shape, c in zip(numbers, kept[n + 1 :], (found,) if m == 1 else found):
-                if c is not None:
-                    cts.add(number, fit(c, shape, many))
-
-        return run_wide if self.wide else run
 
     def linear(self, kept: Sequence[Any]) -> Any:
         """The pull by the rule, which reads the same values; it may know their sizes, which this does not."""
@@ -291,7 +279,7 @@ class WrittenPull(Pull):
 
     def _recording(self, given: Sequence[Any], m: int) -> tuple[Any, bool]:
         if self.recorded is None:
-            self.recorded = self._adding(recording(self.function), m)
+            self.recorded = partial(self.run, function=recording(self.function))
         return self.recorded, "impl" in self.function.__code__.co_names
 
     def columns(
@@ -304,16 +292,16 @@ class WrittenPull(Pull):
     ) -> None:
         function: Any = self.function
         if not self.free:
-            pattern, ones, reads = self.kind
-            found = None
-            if "no columns" not in self.derived:
+            function = None
+            if self.kind is not None:
+                pattern, ones, reads = self.kind
                 found = written_ahead(self.rule[0], pattern, self.rule[1], self.rule[5], ones, True)
-            function = found.function if found is not None and found.reads == reads else None
+                function = found.function if found is not None and found.reads == reads else None
         if function is None:
-            self.derived["no columns"] = True
+            self.kind = None
             self.linear(kept).columns(cts, given, numbers, kept[: self.n_kept] if self.tail else kept, size)
         else:
-            self.over = self._adding(function, len(numbers), 1) if self.wide or not self.free else self.run
+            self.over = partial(self.run, function=function, many=1)
             self.over(cts, given[0], numbers, kept)
 
     def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
@@ -326,7 +314,7 @@ class LinearPull(WrittenPull):
     Elements that are read are added where they were, in one buffer.
     """
 
-    __slots__ = ()
+    __slots__ = ("of",)
 
     def __init__(self, use: tuple, pattern: tuple):
         primitive, avals, _, _, _, params, _ = use
@@ -337,12 +325,18 @@ class LinearPull(WrittenPull):
             return primitive.transpose(ct, x, *others, **params)[0]
 
         found = WrittenAhead(transposed, tuple(range(1, len(avals))), begins, None)
-        super().__init__(found, use, pattern, (), 1, False)
-        if primitive.adds is not None:
-            self.run = lambda cts, ct, numbers, kept: add_read(cts, ct, numbers[0], primitive, x, kept[: self.n_kept], params)
+        super().__init__(found, use, pattern, (), False)
+        self.of = x
+
+    def run(self, cts: RowCotangents, ct: Any, numbers: Any, kept: Any, **more: Any) -> None:  # type: ignore[override]
+        primitive = self.rule[0]
+        if primitive.adds is None or more:
+            super().run(cts, ct, numbers, kept, **more)
+        else:
+            add_read(cts, ct, numbers[0], primitive, self.of, kept[: self.n_kept], self.rule[5])
 
     def _recording(self, given: Sequence[Any], m: int) -> tuple[Any, bool]:
-        return self._adding(self.function, m), False
+        return partial(self.run, function=self.function), False
 
 
 compared_by[WrittenPull] = lambda pull: (pull.function, pull.sources, pull.tail)
@@ -433,17 +427,21 @@ def _use(
     """What a rule is asked about: (primitive, avals of the operands, which of these are one, rows, avals of results ...)."""
     same: dict[int, int] = {}
     alike = [same.setdefault(id(p), i) for i, p in enumerate(primals)]
-    avals, of_outs = list(map(aval_of, primals)), list(map(aval_of, outs))
     if wide is None:
-        return primitive, avals, alike, rows, of_outs, params, shape
+        return primitive, list(map(aval_of, primals)), alike, rows, list(map(aval_of, outs)), params, shape
     # arrays of one size stand for all; a traced scalar stands beside arrays of rank 0 alone, unless NumPy broadcast it
-    known = [aval_of(concrete_value(p)) for p in primals]
-    arrays = [type(p) is np.ndarray or type(p) is Tracer and a.shape != () for p, a in zip(map(concrete_value, primals), known)]
-    scalar = any([row is not None and not array for row, array in zip(rows, arrays)])
-    size = () if scalar and not wide else (2,)
-    avals = [Aval(size, a.dtype) if wide or array else k for a, k, array in zip(avals, known, arrays)]
-    if Aval in map(type, avals):
-        of_outs = [Aval(size, o.dtype) for o in of_outs]
+    values = list(map(concrete_value, primals)) if Tracer in map(type, primals) else primals
+    size: tuple = (2,)
+    for v, row in zip(values, rows):
+        if row is not None and not wide and type(v) is not np.ndarray and (type(v) is not Tracer or not v.aval.shape):
+            size = ()
+    avals = []
+    for v in values:
+        array = type(v) is np.ndarray
+        a: Any = v if array else aval_of(v)
+        avals.append(Aval(size, a.dtype) if array or wide or type(v) is Tracer and a.shape else a)
+    of_out: Any = outs[0] if type(outs[0]) is np.ndarray else aval_of(outs[0])
+    of_outs = [Aval(size, of_out.dtype) if Aval in map(type, avals) else aval_of(outs[0])]
     return primitive, avals, alike, rows, of_outs, params, None
 
 
@@ -459,19 +457,26 @@ def known_of(pull: Any, known: Sequence[Any], outer: bool = False) -> list[Any]:
     return [known[i] for i in pull.sources]
 
 
+@remembers(_MOST)
+def _pattern(rows: tuple, alike: tuple[int, ...]) -> Any:
+    """For each operand None, or the first that has the same row; None instead, if one value has two rows."""
+    first: dict[Any, int] = {}
+    pattern = tuple([None if row is None else first.setdefault(row, i) for i, row in enumerate(rows)])
+    return None if any([pattern[i] != pattern[n] for n, i in enumerate(alike)]) else pattern
+
+
 def _ahead(use: tuple, wide: bool) -> Any:
     """The pull of a table, if it reads no more than the rule would keep; None: it is to be derived."""
     primitive, avals, alike, rows, outs, params, shape = use
     if primitive.multiple or shape is not None:
         return None
-    first: dict[Any, int] = {}
-    pattern = tuple([None if row is None else first.setdefault(row, i) for i, row in enumerate(rows)])
-    # one value, of which tables know no more than that it is two operands
-    if any([pattern[i] != pattern[n] for n, i in enumerate(alike)]):
+    pattern = _pattern(tuple(rows), tuple(alike))
+    if pattern is None:  # one value, of which tables know no more than that it is two operands
         return None
     if is_elementwise(primitive) and not wide:  # what NumPy would have to broadcast is refused by the rule
-        if any([row is not None and a.shape != outs[0].shape for row, a in zip(rows, avals)]):
-            return None
+        for row, a in zip(rows, avals):
+            if row is not None and a.shape != outs[0].shape:
+                return None
     ones = ones_of([a.shape for a in (*avals, *outs)]) if primitive in BY_ONES else ()
     found = None if primitive.adds is not None else written_ahead(primitive, pattern, avals, params, ones)
     if found is None:
@@ -481,7 +486,7 @@ def _ahead(use: tuple, wide: bool) -> Any:
     # what NumPy computes of Python's numbers has 64 bits
     if found.first is not None and any([a.weak for a in avals]) and outs[0].dtype.char not in "dD":
         return None
-    pull = WrittenPull(found, use, pattern, ones, len(first), wide)
+    pull = WrittenPull(found, use, pattern, ones, wide)
     if not found.asks:
         return pull
     question = RuleQuestion(pull.part, -1)

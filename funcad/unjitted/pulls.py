@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 from math import isinf, isnan
+from operator import is_
 from sys import modules
 from types import FunctionType
 from typing import Any
@@ -23,9 +24,8 @@ import numpy as np
 
 from funcad.configuration import NamedTuple
 from funcad.host.real_types import is_a
-from funcad.ir.jaxpr import params_key
 from funcad.ir.primitive import Primitive
-from funcad.memo import remembers, table
+from funcad.memo import remembers
 from funcad.primitives.families import broadcast_in_dim, reshape
 from funcad.primitives.shape import roll_p
 from funcad.unjitted import pulls_core
@@ -33,7 +33,7 @@ from funcad.unjitted import pulls_core
 LETTERS = "xyzwuvabdefgh"  # what texts call operands
 Traced = tuple[int | None, ...]  # for each operand: None, or the position of the first that has the same tangent
 _SCALARS = {bool, int, float, str, type(None)}  # types of parameters that are text as they are
-_READS = {"shapes": "shapes", "params": "params"}
+_READS: dict[str, Any] = {**{letter: i for i, letter in enumerate(LETTERS)}, "out": ~0, "shapes": "shapes", "params": "params"}
 FREE = {reshape: ("shape",), broadcast_in_dim: ("shape",), roll_p: ("shift",)}  # parameters that are of no kind
 BY_ONES = frozenset([broadcast_in_dim])  # primitives whose rule asks for axes of size 1
 COLUMNS = " columns"  # the end of a kind whose cotangents are many, along a leading axis
@@ -45,8 +45,7 @@ def ones_of(shapes: Sequence[tuple[int, ...]]) -> tuple:
     return tuple(["".join(["01"[n == 1] for n in shape]) for shape in shapes])
 
 
-_written = table("unjitted.written kinds", "primitive, which operands are traced, dtypes, ranks, parameters: the pull", 4096)
-_CLASSES = {"f": "f", "c": "c", "i": "i", "u": "i", "b": "b"}
+_CLASSES = {"f": "n", "c": "n", "i": "i", "u": "i", "b": "b"}, {"f": "f", "c": "c", "i": "i", "u": "i", "b": "b"}
 
 
 class WrittenAhead(NamedTuple):
@@ -69,31 +68,17 @@ def written_ahead(
     kinds = _table_of(primitive)
     if kinds is None:
         return None
-    free = FREE.get(primitive, ())
-    telling = {key: value for key, value in params.items() if key not in free} if free else params
-    words = params_key(telling)
-    kind = primitive, pattern, ones, columns, words, *[(a.dtype, len(a.shape)) for a in avals]
-    if words is None or (found := _written.get(kind, _written)) is _written:  # a new size is no new kind
-        found = _looked_up(kinds, primitive, pattern, avals, params, ones, columns)
-        if words is not None:
-            _written.put(kind, found)
-    return found
-
-
-def _looked_up(
-    kinds: dict[str, Any], primitive: Primitive, pattern: Traced, avals: Sequence[Any], params: dict, ones: tuple, columns: bool
-) -> WrittenAhead | None:
     ranks = [len(a.shape) for a in avals]
-    classes = [_CLASSES[a.dtype.kind] for a in avals]
     for precise in range(3):  # all inexact dtypes are one, or real and complex, or each its own
-        if precise == 0:
-            of = ["n" if c in "fc" else c for c in classes]
-        else:
-            of = classes if precise == 1 else [a.dtype.name if c in "fc" else c for a, c in zip(avals, classes)]
+        classes = [_CLASSES[precise > 0][a.dtype.kind] for a in avals]
+        if precise == 2:
+            classes = [a.dtype.name if c in "fc" else c for a, c in zip(avals, classes)]
         try:
-            key = key_of_kind(primitive, pattern, of, ranks, params, ones) + COLUMNS * columns
+            key = key_of_kind(primitive, pattern, classes, ranks, params, ones)
         except Unprintable:
             return None
+        if columns:
+            key += COLUMNS
         for mark in ("", "!", "!?"):
             found = kinds.get(key + mark)
             if found is not None:
@@ -103,9 +88,7 @@ def _looked_up(
 
 
 def _table_of(primitive: Primitive) -> dict[str, Any] | None:
-    found = pulls_core.PULLS.get(primitive)
-    if found is None:
-        found = _family_table(primitive)
+    found = pulls_core.PULLS.get(primitive) or _family_table(primitive)
     return found if own_rule(primitive.jvp) else None
 
 
@@ -114,7 +97,7 @@ def _family_table(primitive: Primitive) -> dict[str, Any] | None:
     """What the family that a primitive is of has of it."""
     for family in pulls_core.FAMILIES:
         module = modules.get(f"funcad.primitives.{family}")
-        if module is not None and any([x is primitive for x in vars(module).values()]):
+        if module is not None and any(map(partial(is_, primitive), vars(module).values())):
             known = import_module(f"funcad.primitives.pulls_{family}").PULLS
             if primitive in known:
                 return known[primitive]
@@ -128,31 +111,38 @@ def own_rule(jvp: Any) -> bool:
     return str(getattr(jvp, "__module__", "")).startswith("funcad.")
 
 
+@remembers(1000)
+def _text_of(pattern: Traced) -> str:
+    return "".join(["-" if i is None else str(i) for i in pattern])
+
+
 def key_of_kind(
     primitive: Primitive, pattern: Traced, classes: Sequence[str], ranks: Sequence[int], params: dict, ones: tuple
 ) -> str:
     """The kind of an operation as tables have it: which operands are traced, their classes of dtypes, and what else matters."""
-    elementwise = is_elementwise(primitive)
-    traced = "".join(["-" if i is None else str(i) for i in pattern])
-    operands = ",".join([c if elementwise else f"{c}{rank}" for c, rank in zip(classes, ranks)])
-    free = FREE.get(primitive, ())
-    words = "".join([f" {key}={plain(value)}" for key, value in sorted(params.items()) if key not in free])
-    return f"{traced} {operands}{words}{' ' * bool(ones)}{'|'.join(ones)}".replace('"', "'")
+    if not is_elementwise(primitive):
+        classes = [f"{c}{rank}" for c, rank in zip(classes, ranks)]
+    key = f"{_text_of(pattern)} {','.join(classes)}"
+    if params:
+        free = FREE.get(primitive, ())
+        words = [f" {name}={plain(value)}" for name, value in sorted(params.items()) if name not in free]
+        key += "".join(words).replace('"', "'")
+    return f"{key} {'|'.join(ones)}" if ones else key
 
 
 def reads_of(function: Any, start: int) -> tuple:
     """What a written function reads, by the names of its parameters from this one on."""
     code = function.__code__
-    return tuple([_READS.get(name) or code_of(name) for name in code.co_varnames[start : code.co_argcount]])
+    names = code.co_varnames[start : code.co_argcount]
+    found = tuple(map(_READS.get, names))
+    return found if None not in found else tuple([_READS[name] if name in _READS else code_of(name) for name in names])
 
 
 def code_of(name: str) -> int:
     """What a text reads by this name: an operand, a result, or what was computed first."""
     if name.startswith("out"):
-        return ~int(name[3:] or 0)
-    if name[0] == "k":
-        return FIRST + int(name[1:])
-    return LETTERS.index(name) if name in LETTERS else int(name[1:])
+        return ~int(name[3:])
+    return FIRST + int(name[1:]) if name[0] == "k" else int(name[1:])
 
 
 def is_elementwise(primitive: Primitive) -> bool:

@@ -1722,9 +1722,11 @@ FAMILIES = (
     "random_bits",
     "sorting",
     "special_bessel",
+    "special_errors",
     "special_gamma",
     "special_incomplete",
     "special_integrals",
+    "special_logarithms",
 )  # the other tables
 
 PULLS: dict[Primitive, dict[str, Any]] = {

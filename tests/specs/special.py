@@ -7,7 +7,14 @@ import scipy.special
 
 from funcad.ir.primitive import Primitive
 from funcad.primitives import special as s
-from funcad.primitives import special_bessel, special_gamma, special_incomplete, special_integrals
+from funcad.primitives import (
+    special_bessel,
+    special_errors,
+    special_gamma,
+    special_incomplete,
+    special_integrals,
+    special_logarithms,
+)
 from tests.specs import spec
 
 ANY = np.array([[-1.3, 0.4, 2.2], [0.7, -0.2, -3.1]])
@@ -18,7 +25,7 @@ INSIDE = np.array([[0.1, 0.9, 0.5], [0.3, 0.77, 0.2]])
 COMPLEX = np.array([0.4 + 0.3j, -0.7 + 1.1j])
 REAL = ("f4", "f2")
 ON_CPU = ("numpy",)  # cupyx.scipy.special has no such function
-MODULES = (special_bessel, special_gamma, special_incomplete, special_integrals)
+MODULES = (special_bessel, special_errors, special_gamma, special_incomplete, special_integrals, special_logarithms)
 
 
 def primitive(name):

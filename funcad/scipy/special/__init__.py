@@ -16,17 +16,19 @@ import typing as _typing
 
 from funcad.scipy.door import absent as _absent
 
+_SOFTMAXES = "log_softmax logsumexp softmax".split()
 _COMPOSITE = (  # the others are ufuncs
     "bdtr bdtrc bernoulli bessel_jn chdtr chdtrc chdtri comb factorial fdtr fdtrc gdtr gdtrc gdtrix hankel1 hankel1e "
-    "hankel2 hankel2e lambertw log_softmax logsumexp multigammaln nbdtr nbdtrc pdtr pdtrc perm polygamma sinc softmax "
-    "softplus sph_harm_y voigt_profile zeta"
+    "hankel2 hankel2e lambertw multigammaln nbdtr nbdtrc pdtr pdtrc perm polygamma sinc softplus sph_harm_y "
+    "voigt_profile zeta"
 ).split()
 
 
 def _later(name: str) -> _typing.Any:
     """What is loaded when it is first asked for, with its family of primitives alone; None if there is no such name."""
-    module = _importlib.import_module(f"funcad.scipy.special.{'composite' if name in _COMPOSITE else 'special_ufuncs'}")
-    if name.startswith("_") or name not in dir(module):
+    file = "softmaxes" if name in _SOFTMAXES else "composite" if name in _COMPOSITE else "special_ufuncs"
+    module = _importlib.import_module(f"funcad.scipy.special.{file}")
+    if file == "special_ufuncs" and name not in module.KNOWN:
         return None
     value = globals()[name] = getattr(module, name)
     return value
@@ -37,10 +39,11 @@ if _typing.TYPE_CHECKING:  # isort: off
         bdtr as bdtr, bdtrc as bdtrc, bernoulli as bernoulli, bessel_jn as bessel_jn, chdtr as chdtr, chdtrc as chdtrc,
         chdtri as chdtri, comb as comb, factorial as factorial, fdtr as fdtr, fdtrc as fdtrc, gdtr as gdtr, gdtrc as gdtrc,
         gdtrix as gdtrix, hankel1 as hankel1, hankel1e as hankel1e, hankel2 as hankel2, hankel2e as hankel2e,
-        lambertw as lambertw, log_softmax as log_softmax, logsumexp as logsumexp, multigammaln as multigammaln, nbdtr as nbdtr,
-        nbdtrc as nbdtrc, pdtr as pdtr, pdtrc as pdtrc, perm as perm, polygamma as polygamma, sinc as sinc, softmax as softmax,
-        softplus as softplus, sph_harm_y as sph_harm_y, voigt_profile as voigt_profile, zeta as zeta,
+        lambertw as lambertw, multigammaln as multigammaln, nbdtr as nbdtr, nbdtrc as nbdtrc, pdtr as pdtr, pdtrc as pdtrc,
+        perm as perm, polygamma as polygamma, sinc as sinc, softplus as softplus, sph_harm_y as sph_harm_y,
+        voigt_profile as voigt_profile, zeta as zeta,
     )  # fmt: skip
+    from funcad.scipy.special.softmaxes import log_softmax as log_softmax, logsumexp as logsumexp, softmax as softmax
     from numpy import ufunc as _ufunc
 
     agm: _ufunc
@@ -261,4 +264,4 @@ else:  # seen by a checker, it would give every misspelt name a type
 
 
 def __dir__() -> list[str]:
-    return sorted([*_COMPOSITE, *dir(_importlib.import_module("funcad.scipy.special.special_ufuncs"))])
+    return sorted([*_SOFTMAXES, *_COMPOSITE, *dir(_importlib.import_module("funcad.scipy.special.special_ufuncs"))])

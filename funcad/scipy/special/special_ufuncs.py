@@ -140,13 +140,13 @@ def _of_trunc(order: Any, x: Any, f: Any) -> Any:
 _OF_WHOLE_ORDERS = {"yn": "yv", "kn": "kv"}  # SciPy's take the whole part of an order
 _ORDINARY = {name: getattr(transcendental, name) for name in ("exp2", "expm1", "log1p")}
 _ORDINARY["cbrt"] = arithmetic.cbrt
-_KNOWN = frozenset(" ".join(UFUNCS.values()).split())
+KNOWN = frozenset(" ".join(UFUNCS.values()).split())
 _REAL = frozenset("airye elliprc elliprd elliprf elliprg elliprj".split())
 
 
 def __getattr__(name: str) -> Any:
     """The public function, made when it is first asked for: most programs use a few."""
-    if name not in _KNOWN:
+    if name not in KNOWN:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name in _SAME:
         made = globals()[_SAME[name]] if _SAME[name] in globals() else __getattr__(_SAME[name])
@@ -161,4 +161,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted(_KNOWN)
+    return sorted(KNOWN)

@@ -22,8 +22,10 @@ from funcad.scipy.door import scipy_function as _scipy_function
 _FILES = {
     "one_dimensional": (
         "cauchy expon gennorm gumbel_l gumbel_r halfnorm laplace logistic lognorm norm pareto rayleigh skewnorm truncnorm "
-        "uniform weibull_min beta chi2 f gamma invgamma t vonmises wrapcauchy bernoulli betabinom binom geom nbinom poisson"
+        "uniform weibull_min"
     ),
+    "gamma_families": "beta chi2 f gamma invgamma t vonmises wrapcauchy",
+    "counts": "bernoulli betabinom binom geom nbinom poisson",
     "vector_distributions": "dirichlet multinomial multivariate_normal",
     "summary": "gaussian_kde mode rankdata sem",
 }
@@ -32,13 +34,17 @@ __all__ = list(_FILE_OF)
 
 if _typing.TYPE_CHECKING:
     # isort: off
-    from funcad.scipy.stats.one_dimensional import (
-        bernoulli as bernoulli, beta as beta, betabinom as betabinom, binom as binom, cauchy as cauchy, chi2 as chi2,
-        expon as expon, f as f, gamma as gamma, gennorm as gennorm, geom as geom, gumbel_l as gumbel_l, gumbel_r as gumbel_r,
-        halfnorm as halfnorm, invgamma as invgamma, laplace as laplace, logistic as logistic, lognorm as lognorm,
-        nbinom as nbinom, norm as norm, pareto as pareto, poisson as poisson, rayleigh as rayleigh, skewnorm as skewnorm,
-        t as t, truncnorm as truncnorm, uniform as uniform, vonmises as vonmises, weibull_min as weibull_min,
+    from funcad.scipy.stats.counts import (
+        bernoulli as bernoulli, betabinom as betabinom, binom as binom, geom as geom, nbinom as nbinom, poisson as poisson,
+    )  # fmt: skip
+    from funcad.scipy.stats.gamma_families import (
+        beta as beta, chi2 as chi2, f as f, gamma as gamma, invgamma as invgamma, t as t, vonmises as vonmises,
         wrapcauchy as wrapcauchy,
+    )  # fmt: skip
+    from funcad.scipy.stats.one_dimensional import (
+        cauchy as cauchy, expon as expon, gennorm as gennorm, gumbel_l as gumbel_l, gumbel_r as gumbel_r,
+        halfnorm as halfnorm, laplace as laplace, logistic as logistic, lognorm as lognorm, norm as norm, pareto as pareto,
+        rayleigh as rayleigh, skewnorm as skewnorm, truncnorm as truncnorm, uniform as uniform, weibull_min as weibull_min,
     )  # fmt: skip
     from funcad.scipy.stats.summary import gaussian_kde as gaussian_kde, mode as mode, rankdata as rankdata, sem as sem
     from funcad.scipy.stats.vector_distributions import (

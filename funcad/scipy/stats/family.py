@@ -27,7 +27,7 @@ from funcad import numpy as fnp
 from funcad.host.devices import device_in_use, namespace_of, restore_warnings, suppress_warnings
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer
-from funcad.memo import remembers
+from funcad.memo import Table
 from funcad.numpy.dispatch import is_traced
 from funcad.numpy.promote import as_array, promote, promote_dtype, promote_shaped, result_dtype
 from funcad.primitives import special as _special
@@ -109,7 +109,8 @@ def replaced(x: Any, condition: Any, value: Any) -> Any:
 def with_rule(value: Callable[..., Any], rule: Callable[..., Any]) -> Callable[..., Any]:
     """`value(y, *parameters)` with the derivative `rule(out, args, tangents)`, where a tangent is None if it is zero."""
 
-    @remembers(same=None)
+    made = Table("scipy.stats.rules", "which arguments are not traced: the function with the rule", same=None)
+
     def function(known: tuple[int, ...]) -> Any:  # arguments that are not traced have no derivative to be computed
         f = Tracer.namespace.custom_jvp(value, nondiff_argnums=known)
 
@@ -123,12 +124,12 @@ def with_rule(value: Callable[..., Any], rule: Callable[..., Any]) -> Callable[.
             return out, rule(out, args, [t for _, t in pairs])
 
         f.defjvp(jvp_rule)
-        return f
+        return made.put(known, f)
 
     def call(*args: Any) -> Any:
         args = tuple(promote(*args))
         known = tuple([i for i, a in enumerate(args) if type(a) is not Tracer])
-        return value(*args) if len(known) == len(args) else function(known)(*args)
+        return value(*args) if len(known) == len(args) else (made.get(known) or function(known))(*args)
 
     return call
 
