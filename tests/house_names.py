@@ -32,6 +32,7 @@ MANY_PARAMETERS = {
     "scipy/interpolate/splines.py splrep": SCIPY,
     "scipy/linalg/decompositions.py eigh": SCIPY,
     "scipy/linalg/decompositions.py eigvalsh": SCIPY,
+    "scipy/optimize/minimizing.py curve_fit": SCIPY,
     "scipy/optimize/minimizing.py least_squares": SCIPY,
     "scipy/optimize/linear_problems.py linprog": SCIPY,
     "scipy/optimize/linear_problems.py lsq_linear": SCIPY,

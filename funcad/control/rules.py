@@ -27,7 +27,7 @@ from funcad.host.where import Source, setting, state
 from funcad.ir.aval import Aval, aval_of, is_inexact, said
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
-from funcad.ir.trace import trace_function
+from funcad.ir.trace import plain_values, trace_function
 from funcad.ir.tracer import Tracer, snapshot, tangent_of
 from funcad.unjitted.following import FollowingTrace
 
@@ -153,7 +153,7 @@ def _traces_of(values: Sequence[Any]) -> set[int]:
 
 def refuse_outside(what: str, functions: Sequence[Any], given: Sequence[Any], results: Sequence[Any]) -> None:
     """A rule that ran on values must not return a tracer whose trace none of its arguments belongs to."""
-    tracers = [r for r in results if type(r) is Tracer]
+    tracers = [r for r in plain_values(results) if type(r) is Tracer]
     if not tracers:
         return
     allowed = _traces_of(given) | _traces_of([index for _, _, index in state.axis_env])
@@ -451,4 +451,5 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
         consts = [next(found) if h else c for c, h in zip(fixed, hoisted)]
         return store.tree.unflatten(eval_jaxpr(jaxpr, [*consts, *given]))
 
+    converted.traced = jaxpr, fixed, store.tree  # type: ignore[attr-defined]
     return converted, values

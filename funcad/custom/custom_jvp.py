@@ -36,7 +36,7 @@ from funcad.host.where import state
 from funcad.ir.aval import is_inexact
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive
-from funcad.ir.trace import trace_function
+from funcad.ir.trace import plain_values, trace_function
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.primitives.arithmetic import add
 
@@ -133,6 +133,7 @@ def jvp_on_values(call: CustomCall, user_rule: Any, primals: Sequence[Any], tang
     with user_code(state.axis_env), np.errstate(all="ignore"):
         with lending(f"the jvp rule of {call.name}") as lent:
             outs, touts, out_tree = call.run_jvp(user_rule, lent(list(map(snapshot, primals))), lent(list(map(snapshot, ts))))
+    outs, touts = plain_values(outs), plain_values(touts)
     refuse_outside(f"jvp rule of {call.name}", [user_rule], [*primals, *ts], [*outs, *touts])
     return outs, touts, out_tree
 

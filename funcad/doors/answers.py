@@ -142,9 +142,22 @@ def calling(name: str, original: Callable[..., Any], answer: Callable[..., Any] 
                 return original(**{**kwargs, key: _watched(given)})  # type: ignore[dict-item]
             except _Traced:
                 pass
-        return (answer or ours(name))(*args, **kwargs)
+        return (answer or _with_their_defaults(ours(name), original))(*args, **kwargs)
 
     return lambda args, kwargs: users_call(), own
+
+
+def _with_their_defaults(function: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
+    """Derivatives that are left out are funcad's in funcad's function; here what SciPy takes for them."""
+    places = list(inspect.signature(function).parameters.items())
+    theirs = inspect.signature(original).parameters
+    left_out = {name: (i, theirs[name].default) for i, (name, p) in enumerate(places) if p.default == "funcad"}
+
+    def called(*args: Any, **kwargs: Any) -> Any:
+        defaults = {name: d for name, (i, d) in left_out.items() if i >= len(args) and name not in kwargs}
+        return function(*args, **kwargs, **defaults)
+
+    return called
 
 
 def instead(remedy: str) -> Maker:

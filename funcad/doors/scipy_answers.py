@@ -118,6 +118,10 @@ _OPERATORS = [f"__{n}__" for n in _NAMES.split()]
 
 def _asked(name: str) -> Callable[..., Any]:
     """A special method, which Python looks for in the class."""
+    return _OF_ITEMS.get(name) or _by_name(name)
+
+
+def _by_name(name: str) -> Callable[..., Any]:
     return lambda self, *args, **kwargs: getattr(_own(self, "__dict__")[_FORM], name)(
         *[a if type(a) in _BARE else _unwrapped(a) for a in args], **kwargs
     )
@@ -126,6 +130,20 @@ def _asked(name: str) -> Callable[..., Any]:
 _own: Any = object.__getattribute__
 
 _BARE = frozenset([Tracer, int, float, np.ndarray, np.float64, np.int64, slice, str, type(None)])  # for which nothing stands in
+
+
+def _item(self: Any, index: Any) -> Any:
+    form = _own(self, "__dict__")[_FORM]
+    return form[index if type(index) is tuple and _BARE.issuperset(map(type, index)) else _unwrapped(index)]
+
+
+def _written(self: Any, index: Any, value: Any) -> None:
+    form = _own(self, "__dict__")[_FORM]
+    index = index if type(index) is tuple and _BARE.issuperset(map(type, index)) else _unwrapped(index)
+    form[index] = value if type(value) is Tracer else _unwrapped(value)
+
+
+_OF_ITEMS = {"__getitem__": _item, "__setitem__": _written}
 
 
 def _unwrapped(x: Any) -> Any:
@@ -160,6 +178,11 @@ def _stand_in(kind: type) -> type:
                 object.__setattr__(self, name, value)
             else:
                 setattr(_own(self, "__dict__")[_FORM], name, value)
+
+        def adding(self) -> Any:
+            """What stands for it in `self[index] += value`."""
+            form = _own(self, "__dict__")[_FORM]
+            return form.adding() if hasattr(type(form), "adding") else self
 
         if hasattr(kind, "__del__"):
 

@@ -65,6 +65,15 @@ def _beside_narrow(f: _Any) -> _Any:
     return call
 
 
+def _einsum(subscripts: _Any, /, *operands: _Any, **options: _Any) -> _Any:
+    """`jax.numpy.einsum`, which sums over the axes of `...` where the result has none; NumPy raises."""
+    inputs, arrow, output = subscripts.partition("->") if isinstance(subscripts, str) else ("", "", "")
+    if not arrow or "..." in output or "..." not in inputs:
+        return _numpy.einsum(subscripts, *operands, **options)
+    found = _numpy.einsum(f"{inputs}->...{output.strip()}", *operands, **options)
+    return _numpy.sum(found, axis=tuple(range(found.ndim - len(output.replace(" ", "")))))
+
+
 def __getattr__(name: str) -> _Any:
     if name in _LIKE:
         found = _of_shapes(_mirrored(name))
@@ -74,6 +83,8 @@ def __getattr__(name: str) -> _Any:
         found = _dressed(getattr(_library(f"jax.numpy.{name}"), name))
     elif name == "astype":
         found = _dressed(lambda x, dtype, /, **options: _numpy.astype(_numpy.asarray(x), dtype, **options))
+    elif name == "einsum":
+        found = _dressed(_einsum)
     elif name == "vectorize":
         found = _transforming(name, _numpy.vectorize)
     else:

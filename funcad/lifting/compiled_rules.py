@@ -277,7 +277,18 @@ def _nearest(theirs: Any, obs: Any, code_book: Any) -> tuple[Any, Any]:
     apart = fnp.expand_dims(obs, 1) - code_book
     square = fnp.sum((apart * apart).reshape(*apart.shape[:2], -1), axis=-1)
     code = fnp.argmin(square, axis=1)
-    return code, fnp.sqrt(fnp.take_along_axis(square, code[:, None], 1)[:, 0])
+    least = fnp.take_along_axis(square, code[:, None], 1)[:, 0]
+    apart = least > 0  # a row that is alone is its own mean, and stays so
+    return code, fnp.where(apart, fnp.sqrt(fnp.where(apart, least, 1.0)), 0.0)
+
+
+def _means(theirs: Any, obs: Any, labels: Any, n: int) -> tuple[Any, Any]:
+    """The mean of the rows with each label, and which labels there are."""
+    count = lambda labels: (np.bincount(labels, minlength=n),)
+    members = _asked(count, [(np.intp, (n,))], labels)[0]
+    fnp = Tracer.namespace.numpy
+    totals = fnp.at(fnp.zeros((n, *np.shape(obs)[1:]), obs.dtype))[labels].add(obs)
+    return totals / np.reshape(np.maximum(members, 1), (n, *[1] * (np.ndim(obs) - 1))), members > 0
 
 
 # -- spherical Bessel functions: their equation gives the second derivative by the function and the first
@@ -319,6 +330,7 @@ _FITPACK: dict[str, tuple[int, Callable[..., Any]]] = {
     "dblint": (-1, _integral_of_surface),
     "pardtc": (-1, _slopes),
 }
+_CLUSTERS: dict[str, tuple[int, Callable[..., Any]]] = {"vq": (-1, _nearest), "update_cluster_means": (-1, _means)}
 _KINDS = ("jn", "yn", "in", "kn")
 _SPHERICAL = [f"_spherical_{kind}{end}" for kind in _KINDS for end in ("", "_d")]
 # Of a module of SciPy's, the compiled function's name: which argument it writes (-1: none), and the rule(theirs, *arguments)
@@ -344,8 +356,8 @@ RULES: dict[str, dict[str, tuple[int, Callable[..., Any]]]] = {
     },
     "scipy.interpolate._dfitpack": {**_FITPACK, "regrid_smth": (-1, _through_grid)},
     "scipy.interpolate._fitpack": {**_FITPACK, "regrid": (-1, _through_grid_from)},  # from SciPy 1.18 on
-    "scipy.cluster._vq": {"vq": (-1, _nearest)},
-    "scipy.cluster.vq._vq": {"vq": (-1, _nearest)},  # from SciPy 1.18 on
+    "scipy.cluster._vq": _CLUSTERS,
+    "scipy.cluster.vq._vq": _CLUSTERS,  # from SciPy 1.18 on
     "scipy.optimize._pava_pybind": {
         "pava": (-1, _pooled),
     },

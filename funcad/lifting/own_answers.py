@@ -47,7 +47,7 @@ scipy.interpolate: approximate_taylor_polynomial barycentric_interpolate krogh_i
     pade pchip_interpolate
 scipy.optimize: rosen rosen_der rosen_hess rosen_hess_prod
 scipy.ndimage: center_of_mass maximum mean median standard_deviation sum_labels variance
-scipy.cluster.vq: whiten
+scipy.cluster.vq: kmeans kmeans2 whiten
 scipy.fft: fht
 numpy.lib.stride_tricks: as_strided sliding_window_view
 numpy.polynomial.polyutils: as_series getdomain mapdomain mapparms trimcoef

@@ -386,12 +386,15 @@ def _refusing(what: str) -> Callable[..., Any]:
 # -- iteration
 
 
-# Functions whose loops end by sizes or by what is no result, though they compare; calls of the tests run through them
+# Functions whose loops end by sizes or by what is no result, though they compare; calls of the tests run through them. The book
+# of `_kmeans` is means of rows with labels that are asked at the values: its derivative is that of its last step.
 _FINITE = frozenset(
     [
         "numpy.lib._arraypad_impl.pad",
         "numpy.lib._polynomial_impl.polydiv",
         "numpy.polynomial.chebyshev._zseries_div",
+        "scipy.cluster.vq._kmeans",
+        "scipy.cluster.vq._vq_impl._kmeans",  # from SciPy 1.18 on
         "scipy.interpolate._bsplines.fpcheck",
         "scipy.signal._signaltools.lfilter_zi",
         "scipy.stats._axis_nan_policy._masked_arrays_2_sentinel_arrays",

@@ -228,10 +228,16 @@ def _offsets(shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
     return np.asarray(sum(np.ix_(*steps)) if steps else 0)
 
 
+def _datacopied(arr: Any, original: Any) -> bool:
+    """`_datacopied`: what is traced shares no memory that compiled code might write."""
+    return arr is not original and (type(arr) is Tracer or arr.base is None)
+
+
 # name -> where the library has it, and what stands in
 HELPERS: dict[str, tuple[str, Any]] = {
     "apply_where": ("scipy._", _apply_where),
     "_lazyselect": ("scipy._", _lazyselect),
+    "_datacopied": ("scipy.linalg.", _datacopied),
     "at": ("scipy._", _IndexedCopy),
     "trimseq": ("numpy.polynomial.", _trimseq),
     "cKDTree": ("scipy.spatial._ckdtree", _neighbours),

@@ -37,8 +37,8 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int | str = -1
 
     Parameters
     ----------
-    x : array of ints
-        The classes. One that is out of range gives zeros only.
+    x : array of ints or floats
+        The classes. One that is out of range, or no whole number, gives zeros only.
     num_classes : int
         The size of the new axis.
     dtype : dtype, optional
@@ -55,7 +55,7 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int | str = -1
     Raises
     ------
     TypeError
-        x is not of integers.
+        x is complex.
 
     Notes
     -----
@@ -77,20 +77,20 @@ def one_hot(x: Any, num_classes: int, *, dtype: Any = None, axis: int | str = -1
     embedding, softmax_cross_entropy
     """
     x = array_of(x)
-    if dtype_of(x).kind not in "iub":
-        raise TypeError(f"one_hot: the classes must be integers, got dtype {dtype_of(x)}")
-    shape = shape_of(x)
+    if dtype_of(x).kind not in "iubf":
+        raise TypeError(f"one_hot: the classes must be integers or floats, got dtype {dtype_of(x)}")
+    shape, kind = shape_of(x), dtype_of(x) if dtype_of(x).kind == "f" else np.dtype(np.int64)
     dtype = np.dtype(np.float64 if dtype is None else dtype)
     if isinstance(axis, str):
         if axis_size(axis) != num_classes:
             raise ValueError(f"one_hot: num_classes={num_classes}, but the axis {axis!r} has size {axis_size(axis)}")
-        x = convert(x, np.dtype(np.int64))
-        return convert(eq(x, broadcast_in_dim(axis_index(axis), shape=shape, axes=())), dtype)
+        own = convert(broadcast_in_dim(axis_index(axis), shape=shape, axes=()), kind)
+        return convert(eq(convert(x, kind), own), dtype)
     axis = axis_of(axis, len(shape) + 1)
     full = (*shape[:axis], num_classes, *shape[axis:])
-    x = convert(x, np.dtype(np.int64))
+    x = convert(x, kind)
     spread = broadcast_in_dim(x, shape=full, axes=kept_axes(len(full), (axis,)))
-    return convert(eq(spread, *on_device_of((_positions(full, axis),), (x,))), dtype)
+    return convert(eq(spread, *on_device_of((_positions(full, axis).astype(kind, copy=False),), (x,))), dtype)
 
 
 def _positions(shape: tuple, axis: int) -> Any:

@@ -230,8 +230,10 @@ class _Lending(Hooks):
         kind = type(owner)
         if kind is Tracer:
             return tracing.added(owner) if op is operator.iadd and owner.owner.holds else owner
-        known = kind is np.ndarray or kind.__module__.startswith("scipy.sparse")
-        return owner if known or state.lender is None else _Keeper(owner)
+        if kind.__module__.startswith("scipy.sparse"):
+            adding = getattr(kind, "adding", None)  # of one that stands in for traced elements
+            return owner if adding is None or op is not operator.iadd else adding(owner)
+        return owner if kind is np.ndarray or state.lender is None else _Keeper(owner)
 
 
 class _Keeper:

@@ -1,6 +1,7 @@
 """custom_jvp, custom_vjp, custom_gradient: rules, nestings, borders, errors."""
 
 import functools
+import warnings
 
 import numpy as np
 import pytest
@@ -520,3 +521,25 @@ def test_a_rule_may_use_its_arrays_again(kind, n):
     else:
         with pytest.raises(ValueError, match="read-only"):
             slope(x)
+
+
+@fc.custom_jvp
+def ordered(y):
+    if len(y) > 100:
+        warnings.warn("many", stacklevel=2)
+    return fc.pure_callback(np.sort, fc.ShapeDtypeStruct(y.shape, y.dtype), y, vmap_method="sequential")
+
+
+@ordered.defjvp
+def _ordered_slope(primals, tangents):
+    (y,), (v,) = primals, tangents
+    return ordered(y), v[np.argsort(y)]
+
+
+def test_a_rule_may_call_its_function_which_runs_as_a_twin():
+    """What it gives is lent to the rule, and is a value for all that."""
+    x = np.array([3.0, 1.0, 2.0])
+    value, tangent = fc.jvp(ordered, (x,), (np.array([1.0, 2.0, 3.0]),))
+    np.testing.assert_array_equal(value, [1.0, 2.0, 3.0])
+    np.testing.assert_array_equal(tangent, [2.0, 3.0, 1.0])
+    np.testing.assert_array_equal(fc.grad(lambda x: ordered(x) @ np.array([5.0, 6.0, 7.0]))(x), [7.0, 5.0, 6.0])

@@ -156,6 +156,41 @@ def by_keys(x: Any) -> Any:
     return (k.tocsr() @ x).sum() + k[1, 1] ** 2 + k[0, 1]
 
 
+def by_sums(x: Any) -> Any:
+    k = sparse.lil_matrix((4, 4))
+
+    def meanwhile(value: Any) -> Any:
+        k[0, 0] += 10 * value
+        k[3, 0] += value
+        return value
+
+    k[0, 0] += x[0]
+    k[0, 0] += meanwhile(x[1])  # Python had read the element before
+    k[3, 0] += meanwhile(x[2])
+    k[1, 1] += x[0]
+    looked = k[1, 1] * 2.0
+    k[1, 1] += x[1]
+    k[1, 1] += 3.0
+    k[1, 1] += x[2]
+    k[1, 1] *= 2.0
+    k[-1, -1] += x[2]
+    k[3, 3] += x[2]
+    k[3, 3] += k[3, 3]
+    k[3, 3] -= x[0]
+    k[0, 1] += x[0]
+    k[0, 1] += x[0]
+    k[0:2, 0:2] = k[0:2, 0:2] * 2.0
+    k[0, 1] += x[1]
+    k[0, 2] = x[0]
+    k[0, 2] += x[1]
+    k[0, 2] += x[1]
+    with pytest.raises(ZeroDivisionError):
+        k[2, 2] += x[0] / (1 // 0)
+    with pytest.raises(IndexError):
+        k[7, 7] += x[0]
+    return (k.toarray() ** 2).sum() + looked
+
+
 def into_what_is_there(x: Any) -> Any:
     k = sparse.csr_matrix(np.eye(3))
     k[0, 0] += x[0]
@@ -164,7 +199,7 @@ def into_what_is_there(x: Any) -> Any:
     return (k.toarray() ** 2).sum() * k.nnz
 
 
-@pytest.mark.parametrize("f", [by_elements, by_blocks, by_keys, into_what_is_there])
+@pytest.mark.parametrize("f", [by_elements, by_blocks, by_keys, by_sums, into_what_is_there])
 @pytest.mark.filterwarnings("ignore:Changing the sparsity")
 def test_matrices_are_written_by_elements(f: Any) -> None:
     x = np.array([0.7, 1.3, 0.4])

@@ -473,3 +473,10 @@ def test_what_sorts_in_place_in_other_libraries_does() -> None:
     assert np.array_equal(np.sort(x), [1.0, 3.0, np.nan], equal_nan=True) and x[0] == 3.0
     assert np.unique(jnp.array([2.0, 1.0])).tolist() == [1.0, 2.0] and np.median(jnp.array([3.0, 1.0, 2.0])) == 2.0
     assert np.array_equal(jnp.sort(x, descending=True), [np.nan, 3.0, 1.0], equal_nan=True)
+
+
+def test_einsum_sums_over_axes_that_the_result_does_not_have() -> None:
+    a, x = np.arange(6.0).reshape(2, 3), np.array([1.0, 2.0, 4.0])
+    np.testing.assert_allclose(jnp.einsum("j..., ... -> j", a, x), a @ x)
+    np.testing.assert_allclose(jax.jacobian(lambda x: jnp.einsum("j...,...->j", a, x))(x), a)
+    np.testing.assert_allclose(jnp.einsum("ij,j->i", a, x), a @ x)

@@ -204,6 +204,8 @@ CALLS: dict[str, str] = {
         median(x, i, [0, 1])
     """,
     "scipy.cluster.vq": """
+        kmeans(m, m[:2])
+        kmeans2(m, m[:2], 4, 1e-5, "matrix")
         whiten(m)
     """,
     "scipy.fft": """

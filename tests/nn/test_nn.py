@@ -176,8 +176,10 @@ def test_one_hot() -> None:
     np.testing.assert_array_equal(nn.one_hot(x, 3, axis=0), np.moveaxis(expected, -1, 0))
     np.testing.assert_array_equal(vmap(lambda i: nn.one_hot(i, 3))(x), expected)
     assert nn.one_hot(1, 3, dtype=np.float32).dtype == np.float32
-    with pytest.raises(TypeError, match="integers"):
-        nn.one_hot(1.0, 3)
+    floats = np.array([1.0, 0.5, np.inf, 2.0])
+    np.testing.assert_array_equal(nn.one_hot(floats, 3), [[0, 1, 0], [0, 0, 0], [0, 0, 0], [0, 0, 1]])
+    with pytest.raises(TypeError, match="integers or floats"):
+        nn.one_hot(1j, 3)
 
 
 def test_embedding() -> None:

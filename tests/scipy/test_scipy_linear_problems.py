@@ -161,15 +161,13 @@ def test_the_users_derivatives_are_checked(traced):
         "curve_fit": (by, lambda g: lambda a: ours.curve_fit(line, T, a * Y, (1.0, 1.0), np.linspace(1, 2, 7), jac=g)[0]),
     }
     for name, (derivative, solve) in right.items():
-        if name == "fsolve" and not traced:  # SciPy's own
-            continue
         run = (lambda g, solve=solve: jacfwd(solve(g))(1.3)) if traced else (lambda g, solve=solve: solve(g)(1.3))
         with warnings.catch_warnings():
             warnings.simplefilter("error", RuntimeWarning)
             warnings.filterwarnings("ignore", message=".*did not converge")
             found = run(derivative)
-        with pytest.warns(RuntimeWarning, match="differs by"):
-            np.testing.assert_allclose(run(wrong(derivative)), found, rtol=1e-6, err_msg=name)
+        with pytest.warns(RuntimeWarning, match="differs by"):  # the search goes by it, as SciPy's; the derivative does not
+            np.testing.assert_allclose(run(wrong(derivative)), found, rtol=1e-6 if traced else 0.01, err_msg=name)
 
 
 def test_value_and_gradient_in_one_function_also_through_the_door():

@@ -219,8 +219,8 @@ def test_singular_hessian_raises():
 
 
 def test_arguments_that_are_not_taken():
-    with pytest.raises(TypeError, match="of arrays of unknowns leave fprime2 out"):
-        optimize.newton(lambda x: x, np.ones(2), fprime2=lambda x: 0.0)
+    with pytest.raises(TypeError, match="of arrays of unknowns leave full_output out"):
+        optimize.newton(lambda x: x, np.ones(2), full_output=True)
     with pytest.raises(ValueError, match="jac must return 4 numbers, got 2"):
         optimize.root(lambda x: x, np.ones(2), jac=lambda x: x)
     with pytest.raises(TypeError, match="must be real"):

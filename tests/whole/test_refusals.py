@@ -226,8 +226,6 @@ ROWS: list[tuple[str, str]] = [
      "scipy.spatial.KDTree(P * x[0]).sparse_distance_matrix(scipy.spatial.KDTree(P), 0.5, output_type='coo_matrix').data"),
     ("scipy.spatial.transform.Rotation.align_vectors(A, A[::-1] * x, return_sensitivity=True)[1]",
      "scipy.spatial.transform.Rotation.align_vectors(A, A[::-1] * x)[1]"),
-    ("scipy.optimize.leastsq(lambda p: p - x, Y, factor=10)[0]",
-     "scipy.optimize.least_squares(lambda p: p - x, Y, x_scale=2.0).x"),
     ("funcad.jit(lambda x: np.sum(funcad.numpy.arange(x[0])) * x)(x)", "np.sum(funcad.numpy.arange(3.0)) * x"),
     ("funcad.numpy.frompyfunc(lambda v: v * v, 1, 1)(x)", "funcad.numpy.vectorize(lambda v: v * v)(x)"),
     ("np.add(x, Y, casting='unsafe')", "np.add(x, Y)"),

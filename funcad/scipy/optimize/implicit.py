@@ -2,6 +2,8 @@
 
 A user's function is made a function of one vector and of the traced values that it closes over (`Hoisted`). `implicit_root`
 hands SciPy's solver to `custom_root` as a host callback, so it works under grad, jit and vmap (lane by lane), at every order.
+Values are SciPy's, from the arguments that the caller gave, as in plain Python; a derivative is that of the solution which
+Newton's method finds beside them (`Settling`, `lend`), so that it is not less exact than differences let SciPy be.
 Traps: a function that looks at values in Python (`if x > 0`) cannot be traced abstractly; it works as long as nothing outside
 is traced. A solver that fails gives a point that is no solution: when a derivative could be taken there, it warns.
 Derivatives that the user gives (`jac=`, `hess=`) are compared with funcad's where the search starts (`Claim`).
@@ -18,11 +20,15 @@ import numpy as np
 
 import funcad.numpy as fnp
 from funcad import tree
+from funcad.api.jacobian import hessian, jacfwd
 from funcad.api.tools import ShapeDtypeStruct
+from funcad.api.vjp import jvp
 from funcad.api.vmap import vmap
+from funcad.backends.interpreter import program_of
 from funcad.control.callback import pure_callback
 from funcad.control.rules import closure_convert
 from funcad.control.solve import custom_root
+from funcad.custom.custom_jvp import custom_jvp
 from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
@@ -36,6 +42,8 @@ from funcad.scipy.tree_vectors import Vector
 
 DENSE = 500  # unknowns up to which the linear system of a derivative is formed
 _CONVERSIONS = (TracerBoolConversionError, TracerArrayConversionError, TracerIntegerConversionError)
+
+OWN = "funcad"  # in the place of a derivative that is left out: it is funcad's
 
 Flat = Callable[..., Any]
 
@@ -89,8 +97,9 @@ def unknown(what: str, x0: Any, one: bool = False) -> tuple[Vector, Any]:
 class Hoisted:
     """A function of vectors, and the traced values that it closes over.
 
-    `function(*vectors, *values)`; `values` is empty if it depends on nothing that is traced. `compiled(transform)` is a
-    function of NumPy vectors and values for SciPy to call.
+    `function(*vectors, *values)`; `values` is empty if it depends on nothing that is traced. For SciPy to call there are, of
+    NumPy's vectors and values, `plain()`, in whose results each bit is NumPy's, as differences by steps of 1e-8 want it,
+    `compiled(transform)`, and `derived(transform)` for few calls: compiled where the program that holds them is.
     """
 
     def __init__(self, f: Flat, *examples: Any):
@@ -101,11 +110,31 @@ class Hoisted:
         except _CONVERSIONS as error:  # it needs values to run: then it must not depend on traced ones
             self.function, self.error = f, error
 
+    def plain(self) -> Flat:
+        if self.error is not None:
+            return self._checked(self.function)
+        jaxpr, fixed, structure = self.function.traced  # type: ignore[attr-defined]
+        program = program_of(jaxpr)
+        places = [i for i, c in enumerate(fixed) if c is None]
+        n_vectors = len(jaxpr.inputs) - len(fixed)
+
+        def run(*args: Any) -> Any:
+            operands = [*fixed, *args[:n_vectors]]
+            for i, value in zip(places, args[n_vectors:]):
+                operands[i] = value
+            return structure.unflatten(map(np.array, program.run(operands)))
+
+        return run
+
     def compiled(self, transform: Callable[[Flat], Flat] = lambda f: f) -> Flat:
         derived = transform(self.function)
-        if self.error is None:
-            return jit(derived)
+        return jit(derived) if self.error is None else self._checked(derived)
 
+    def derived(self, transform: Callable[[Flat], Flat] = lambda f: f) -> Flat:
+        later = any([type(concrete_value(v)) is Tracer for v in self.values])
+        return self.compiled(transform) if later else transform(self.function)
+
+    def _checked(self, derived: Flat) -> Flat:
         def checked(*args: Any) -> Any:
             out = derived(*args)
             if any(type(x) is Tracer for x in tree.leaves(out)):
@@ -140,17 +169,60 @@ class Claim(Hoisted):
         if not gap <= 1e-4 * (1.0 + size):
             warnings.warn(
                 f"{self.name} differs by {gap:.3g} from the function's derivative, at the start of the search.\n"
-                "funcad's derivative is used; correct yours, or leave it out.",
+                "The search goes by yours, the derivative of its result by funcad's; correct yours, or leave it out.",
                 RuntimeWarning,
                 stacklevel=2,
             )
 
 
-def check_claims(claims: Sequence[Claim], start: Any) -> None:
-    """Where nothing is traced."""
-    for claim in claims:
-        if not is_abstract(*claim.values):
-            claim.check(start, ())
+class Handed:
+    """What SciPy is handed beside the function: derivatives and constraints of the caller's, and what they close over.
+
+    `values` are those that the function closes over, then theirs.
+    """
+
+    def __init__(self, function: Hoisted, dtype: Any):
+        self.dtype = dtype
+        self.traced = False
+        self.parts = [function]
+        self.values = [*function.values]
+
+    def add(self, given: Any, flat: Flat, *examples: Any) -> Callable[[Sequence[Any]], Any]:
+        """What SciPy gets in the place of `given`, from a run's operands: `flat` if that is a function, of NumPy vectors."""
+        if not callable(given):
+            return lambda values: given
+        part, first = Hoisted(flat, *examples), len(self.values)
+        self.parts.append(part)
+        self.values += part.values
+        plain, last = part.plain(), len(self.values)
+        narrow = lambda v: np.asarray(v).astype(self.dtype)
+        return lambda values: lambda *vectors: np.asarray(plain(*map(narrow, vectors), *values[first:last]))
+
+    def derivative(self, given: Any, flat: Flat, *examples: Any) -> Callable[[Sequence[Any]], Any]:
+        """`add`; where the caller's function looks at values that a trace does not have, the derivative is funcad's."""
+        hand = self.add(given, flat, *examples)
+        if not callable(given) or self.parts[-1].error is None:
+            return hand
+        self.parts.pop()
+        return lambda values: OWN if self.traced else hand(values)
+
+    def slope(self, given: Any, flat: Flat, *examples: Any) -> Callable[[Sequence[Any]], Any]:
+        """A first derivative; of single precision, whose differences are noise, it is funcad's if it is no function."""
+        given = given if callable(given) or np.finfo(self.dtype).bits >= 64 else OWN
+        return self.derivative(given, flat, *examples)
+
+    def known(self, claims: Sequence[Claim], start: Any, *more: Any) -> bool:
+        """Is nothing traced? Then the claims are checked here; otherwise none of the functions may look at values."""
+        if not is_abstract(start, *self.values, *more):
+            for claim in claims:
+                if not is_abstract(*claim.values):
+                    claim.check(start, ())
+            return True
+        for part in self.parts:
+            if part.error is not None:
+                raise part.error
+        self.traced = True
+        return False
 
 
 def is_abstract(*values: Any) -> bool:
@@ -201,6 +273,21 @@ def _after(claim: Claim, host: Callable[..., Any], count: int) -> Callable[..., 
     return checked
 
 
+def host_call(
+    host: Callable[..., tuple[Any, dict]], shapes: Any, start: Any, operands: Sequence[Any], claims: Sequence[Claim]
+) -> Any:
+    """`host(start, *operands)` on NumPy arrays, lane by lane under vmap, after the claims have been checked.
+
+    `claims` are about the function of the first of `start`'s elements; one that cannot be traced cannot be checked here.
+    """
+    for claim in [c for c in claims if c.error is None]:
+        host = _after(claim, host, len(operands))
+        operands = [*operands, *claim.values]
+    vector, fields = shapes
+    shapes = (vector, {k: d if type(d) is ShapeDtypeStruct else ShapeDtypeStruct((), d) for k, d in fields.items()})
+    return pure_callback(host, shapes, start, *[stop_gradient(v) for v in operands], vmap_method="sequential")
+
+
 def implicit_root(
     residual: Callable[[Any], Any],
     start: Any,
@@ -213,23 +300,92 @@ def implicit_root(
 ) -> tuple[Any, dict]:
     """(z, aux) with residual(z) = 0, as `host(start, *operands)` finds it on NumPy arrays; aux has the dtypes `fields`.
 
-    Differentiable in everything that `residual` closes over; `symmetric` says that its Jacobian is. `claims` are about the
-    function of the first of `start`'s elements; one that cannot be traced cannot be checked here. Up to `dense` unknowns the
-    linear system of the derivative is formed.
+    Differentiable in everything that `residual` closes over; `symmetric` says that its Jacobian is. Up to `dense` unknowns the
+    linear system of the derivative is formed. `claims` are those of `host_call`.
     """
-    claims = [c for c in claims if c.error is None]
-    for claim in claims:
-        host = _after(claim, host, len(operands))
-        operands = [*operands, *claim.values]
-    n, dtype = shape_of(start)[0], start.dtype
-    shapes = (ShapeDtypeStruct((n,), dtype), {k: ShapeDtypeStruct((), d) for k, d in fields.items()})
-    operands = [stop_gradient(v) for v in operands]
-
-    def solver(f: Any, guess: Any) -> Any:
-        return pure_callback(host, shapes, guess, *operands, vmap_method="sequential")
-
+    n = shape_of(start)[0]
+    shape = ShapeDtypeStruct((n,), start.dtype)
     tangent_solve = _dense if n <= dense else _iterative(symmetric)
+    solver = lambda f, guess: host_call(host, (shape, fields), guess, operands, claims)
     return custom_root(residual, start, solver, tangent_solve, has_aux=True)
+
+
+@custom_jvp
+def lend(value: Any, moving: Any) -> Any:
+    """`value`, with the derivative of `moving`."""
+    return value
+
+
+@lend.defjvp
+def _lent(primals: Any, tangents: Any) -> Any:
+    return lend(*primals), tangents[1]  # of which an outer derivative is taken
+
+
+def _newton(solve: Callable[..., Any]) -> Callable[[Flat], Flat]:
+    """One step of Newton's method: (the next point, the residual here)."""
+
+    def step_of(f: Flat) -> Flat:
+        def step(v: Any, *values: Any) -> Any:
+            g = lambda u: f(u, *values)
+            r = g(v)
+            return v - solve(lambda t: jvp(g, (v,), (t,))[1], r), r
+
+        return step
+
+    return step_of
+
+
+class Settling:
+    """Newton's method from a point that is nearly a root of `residual`, whose derivatives are wanted."""
+
+    def __init__(self, residual: Flat, start: Any, symmetric: bool = False):
+        self.residual, self.symmetric = residual, symmetric
+        self.equations = Hoisted(residual, start)
+        self.values = self.equations.values
+        self.value = self.equations.derived()
+        solve = _dense if shape_of(start)[0] <= DENSE else _iterative(symmetric)
+        self.step = self.equations.derived(_newton(solve))
+
+    def near(self, found: Any, *values: Any) -> tuple[np.ndarray, float]:
+        """(the root, or `found` where none is near it; the largest residual there)."""
+        size = lambda v: float(np.abs(v).max(initial=0.0))
+        found = np.asarray(found)
+        here, left = found, size(self.value(found, *values))
+        first, room = left, 0.1 * (1.0 + size(found))
+        for _ in range(20):
+            if not left > 0.0:
+                break
+            try:
+                there = np.asarray(self.step(here, *values)[0])
+            except np.linalg.LinAlgError:  # the derivative says so, where it is asked for
+                break
+            if not size(there - found) <= room:
+                return found, first
+            after = size(self.value(there, *values))
+            if not after <= 0.5 * left:
+                break
+            here, left = there, after
+        return here, left
+
+    def root(
+        self,
+        start: Any,
+        host: Callable[..., tuple[Any, dict]],
+        operands: Sequence[Any],
+        fields: dict[str, Any],
+        claims: Sequence[Claim] = (),
+    ) -> tuple[Any, dict]:
+        """(z, aux) as of `implicit_root`; aux is of the point that `host` finds, z the root beside it, to be lent.
+
+        Programs that take no derivative do not compute z: nothing of it is read then.
+        """
+        shape = ShapeDtypeStruct((shape_of(start)[0],), start.dtype)
+        found, aux = host_call(host, (shape, fields), start, operands, claims)
+
+        def beside(z: Any, *values: Any) -> tuple[Any, dict]:
+            return self.near(z, *values)[0], {}
+
+        return implicit_root(self.residual, found, beside, self.values, {}, self.symmetric)[0], aux
 
 
 # -- bounds and constraints of `minimize`, and the equations that a constrained minimum satisfies
@@ -315,6 +471,55 @@ def constraint_function(constraints: Any, vector: Vector) -> Callable[[Any], tup
         return result[0], result[1]
 
     return function
+
+
+def given_constraints(
+    constraints: Any, vector: Vector, given: Handed, start: Any, left_out: tuple[bool, bool]
+) -> Callable[[Sequence[Any]], Any]:
+    """The constraints as the caller gave them, of functions on NumPy vectors, from a run's operands.
+
+    `left_out`: are slopes and bends that the caller does not give funcad's?
+    """
+    if isinstance(constraints, (list, tuple)):
+        made = [_given_constraint(c, vector, given, start, left_out) for c in constraints]
+        return lambda values: [m(values) for m in made]
+    return _given_constraint(constraints, vector, given, start, left_out)
+
+
+def _given_constraint(
+    c: Any, vector: Vector, given: Handed, start: Any, left_out: tuple[bool, bool]
+) -> Callable[[Sequence[Any]], Any]:
+    if hasattr(c, "A"):
+        if not is_abstract(c.A):
+            return lambda values: c
+        matrix = given.add(_ravel, lambda v: c.A, start)
+        return lambda values: type(c)(matrix(values)(np.zeros(vector.size)), c.lb, c.ub, c.keep_feasible)
+    known = isinstance(c, dict)
+    f, args = (c["fun"], c.get("args", ())) if known else (c.fun, ())
+    flat = lambda v: _ravel(f(vector.tree(v), *args), vector.dtype)
+    fun, jac = given.add(f, flat, start), c.get("jac") if known else c.jac
+    if callable(jac):
+        slope = given.add(jac, lambda v: fnp.asarray(dense_rows(jac(vector.tree(v), *args))), start)
+    else:
+        slope = given.add(_ravel, jacfwd(flat), start) if left_out[0] else lambda values: jac
+    if known:
+        return lambda values: {"type": c["type"], "fun": fun(values), "jac": slope(values)}
+    bend: Any = lambda values: c.hess
+    if callable(c.hess) or left_out[1]:
+        own = lambda v, m: hessian(lambda u: np.sum(m * flat(u)))(v)
+        user = lambda v, m: fnp.asarray(dense_rows(c.hess(vector.tree(v), m)))
+        multipliers = np.zeros(shape_of(flat(start)), vector.dtype)
+        bend = given.add(_ravel, user if callable(c.hess) else own, start, multipliers)
+    more = {
+        "keep_feasible": c.keep_feasible,
+        "finite_diff_rel_step": c.finite_diff_rel_step,
+        "finite_diff_jac_sparsity": c.finite_diff_jac_sparsity,
+    }
+    return lambda values: type(c)(fun(values), c.lb, c.ub, slope(values), bend(values), **more)
+
+
+def dense_rows(rows: Any) -> Any:
+    return rows.toarray() if hasattr(rows, "toarray") else rows
 
 
 def multipliers_of(x: Any, gradient: Any, values: Any, jacobians: Any, bounds: Any) -> tuple[np.ndarray, np.ndarray]:

@@ -22,7 +22,7 @@ from funcad.scipy.door import implements
 from funcad.scipy.tree_vectors import Vector
 
 from funcad.scipy.optimize.implicit import (  # isort: skip
-    bounds_of, implicit_root, integer, projected, result_of, scipy_optimize, warn_degenerate, warn_failure,
+    bounds_of, implicit_root, integer, lend, projected, result_of, scipy_optimize, warn_degenerate, warn_failure,
 )
 
 _DOUBLE = np.dtype(float)
@@ -83,12 +83,18 @@ def lsq_linear(
             warn_failure("lsq_linear", found.message)
         x = np.where(found.active_mask < 0, low, np.where(found.active_mask > 0, high, found.x))  # "trf" stays short of them
         _warn_of_ends("lsq_linear", x, A.T @ (A @ x - b), low, high)
-        return x, _counts(found)
+        return x, {"x": found.x, "fun": found.fun, "cost": np.float64(found.cost), **_counts(found)}
 
     residual = lambda x: projected(x, fnp.matmul(A.T, fnp.matmul(A, x) - b), (low, high))
-    x, counts = implicit_root(residual, np.zeros(n), host, [A, b, low, high], _FIELDS)
+    vectors = {
+        "x": ShapeDtypeStruct((n,), _DOUBLE),
+        "fun": ShapeDtypeStruct(shape_of(b), _DOUBLE),
+        "cost": _DOUBLE,
+    }
+    x, aux = implicit_root(residual, np.zeros(n), host, [A, b, low, high], {**_FIELDS, **vectors})
     fun = fnp.matmul(A, x) - b
-    return result_of(x=x, fun=fun, cost=0.5 * np.sum(fun * fun), **counts)
+    lent = {"x": x, "fun": fun, "cost": 0.5 * np.sum(fun * fun)}
+    return result_of(**{**aux, **{name: lend(aux[name], moving) for name, moving in lent.items()}})
 
 
 @implements("optimize.nnls")
@@ -105,13 +111,14 @@ def nnls(A: Any, b: Any, **options: Any) -> tuple[Any, Any]:
     n = shape_of(A)[1]
 
     def host(start: Any, A: Any, b: Any) -> tuple[Any, dict]:
-        x = scipy_optimize().nnls(A, b, **options)[0] if n else np.zeros(0)  # SciPy 1.17 crashes without unknowns
+        nothing = np.zeros(0), np.float64(np.linalg.norm(b))  # SciPy 1.17 crashes without unknowns
+        x, norm = scipy_optimize().nnls(A, b, **options) if n else nothing
         _warn_of_ends("nnls", x, A.T @ (A @ x - b), np.zeros(n), np.full(n, np.inf))
-        return x, {}
+        return x, {"norm": np.float64(norm)}
 
     residual = lambda x: projected(x, fnp.matmul(A.T, fnp.matmul(A, x) - b), (0.0, np.inf))
-    x, _ = implicit_root(residual, np.zeros(n), host, [A, b], {})
-    return x, np.linalg.norm(fnp.matmul(A, x) - b)
+    x, aux = implicit_root(residual, np.zeros(n), host, [A, b], {"norm": _DOUBLE})
+    return x, lend(aux["norm"], np.linalg.norm(fnp.matmul(A, x) - b))
 
 
 # -- linear programs

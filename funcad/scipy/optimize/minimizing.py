@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 import funcad.numpy as fnp
-from funcad import tree
 from funcad.api.border import api
 from funcad.api.grad import grad, value_and_grad
 from funcad.api.jacobian import hessian, hvp, jacfwd
+from funcad.api.tools import ShapeDtypeStruct
 from funcad.api.vjp import vjp
-from funcad.api.vmap import vmap
 from funcad.configuration import mirrors
 from funcad.host.progress import counted
 from funcad.ir.aval import shape_of
-from funcad.ir.tracer import Tracer
 from funcad.numpy.dispatch import is_traced
 from funcad.primitives.conversion import convert
 from funcad.primitives.linear_systems import cholesky, triangular_solve
 from funcad.primitives.shape import concatenate, reshape
-from funcad.scipy.optimize.roots import jacobian_claims, number_of, ravelled, root
+from funcad.scipy.optimize.roots import dense_rows, jacobian_claims, number_of, ravelled, root
 from funcad.scipy.tree_vectors import Vector
 
 from funcad.scipy.optimize.implicit import (  # isort: skip
-    Claim, Hoisted, bounds_of, check_claims, constraint_function, implicit_root, integer, is_abstract, multipliers_of,
+    OWN, Claim, Handed, Hoisted, Settling, bounds_of, constraint_function, given_constraints, integer, lend, multipliers_of,
     projected, result_of, scipy_optimize, unknown, warn_degenerate, warn_failure,
 )
 
@@ -41,14 +41,27 @@ _LOSSES: dict[str, Callable[[Any], Any]] = {
     "cauchy": lambda z: np.log1p(z),
     "arctan": lambda z: np.arctan(z),
 }
-_FIT_FIELDS = {"success": np.dtype(bool), "status": np.dtype(np.int64), "nfev": np.dtype(np.int64)}
+_INT = np.dtype(np.int64)
+_FIT_FIELDS = {"success": np.dtype(bool), "status": _INT, "nfev": _INT}
+
+
+def _cost(residual: Callable[..., Any], loss: str, f_scale: float) -> Callable[[Any], Any]:
+    rho = _LOSSES[loss]
+    return lambda v: 0.5 * f_scale**2 * np.sum(rho((residual(v) / f_scale) ** 2))
+
+
+def _ends(bounds: Any, n: int, dtype: Any) -> tuple[Any, Any, bool]:
+    """(low, high, whether there are any)."""
+    sides = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
+    low, high = (np.broadcast_to(np.asarray(s, dtype), (n,)) for s in sides)
+    return low, high, bool(np.isfinite(low).any() or np.isfinite(high).any())
 
 
 @api
 def least_squares(
     fun: Callable[..., Any],
     x0: Any,
-    jac: Any = "2-point",
+    jac: Any = OWN,
     bounds: Any = (-np.inf, np.inf),
     method: str = "trf",
     ftol: float | None = 1e-8,
@@ -66,10 +79,11 @@ def least_squares(
 ) -> Any:
     """Minimize half the sum of squares of `fun(x, *args, **kwargs)` over pytrees x, from x0, as `scipy.optimize.least_squares`.
 
-    A number as x0 is a vector of one element, as in SciPy. The Jacobian is funcad's; a function as `jac` is compared with it
-    at x0, and a difference warns. `loss` is one of SciPy's names, `bounds` two numbers or vectors. The result's `x`, `cost`,
-    `fun` and `grad` are differentiable, in both modes and at any order, in `args` and whatever fun closes over (the residuals'
-    curvature counts), not in x0. Traced, a solver that fails warns, besides `success`.
+    A number as x0 is a vector of one element, as in SciPy. `jac` left out is funcad's Jacobian; "2-point" and the like are
+    SciPy's differences, and a function is compared with funcad's at x0: a difference warns. `loss` is one of SciPy's names,
+    `bounds` two numbers or vectors. The result's `x`, `cost`, `fun` and `grad` are differentiable, in both modes and at any
+    order, in `args` and whatever fun closes over (the residuals' curvature counts), not in x0. Traced, a solver that fails
+    warns, besides `success`.
 
     >>> import numpy as np, funcad
     >>> fit = lambda y: funcad.scipy.optimize.least_squares(lambda p: p[0] * np.arange(3.0) - y, np.ones(1)).x[0]
@@ -82,47 +96,75 @@ def least_squares(
     vector, start = unknown("least_squares: x0", x0, one=True)
     flat = lambda v: ravelled("least_squares", fun(vector.tree(v), *args, **(kwargs or {})), vector)
     residuals = Hoisted(flat, start)
-    given = (lambda x: jac(x, *args, **(kwargs or {}))) if callable(jac) else None
-    claims = jacobian_claims("least_squares", given, flat, vector, start)
-    value, slope = residuals.compiled(), residuals.compiled(jacfwd)
-    dtype, n = vector.dtype, vector.size
-    sides = bounds if not hasattr(bounds, "lb") else (bounds.lb, bounds.ub)
-    low, high = (np.broadcast_to(np.asarray(s, dtype), (n,)) for s in sides)
-    bounded = bool(np.isfinite(low).any() or np.isfinite(high).any())
+    rows = lambda v: dense_rows(jac(vector.tree(v), *args, **(kwargs or {})))
+    claims = jacobian_claims("least_squares", rows if callable(jac) else None, flat, start)
+    value, slope = residuals.plain(), residuals.compiled(jacfwd)
+    given = Handed(residuals, vector.dtype)
+    given_slope = given.slope(jac, rows, start)
+    dtype, n, m = vector.dtype, vector.size, len(residuals.values)
+    low, high, bounded = _ends(bounds, n, dtype)
     more = {} if x_scale is None else {"x_scale": x_scale}
 
     def run(x: Any, *values: Any) -> Any:
-        f, j = (lambda v, g=g: np.asarray(g(np.asarray(v).astype(dtype), *values), float) for g in (value, slope))
+        f = lambda v: np.asarray(value(np.asarray(v).astype(dtype), *values[:m]), float)
+        j = given_slope(values)
+        if j == OWN:
+            j = lambda v: np.asarray(slope(np.asarray(v).astype(dtype), *values[:m]), float)
         with counted(f, lambda: "least_squares", note=lambda r: f"cost {0.5 * float(np.dot(r, r)):.6g}") as f:
             return scipy_optimize().least_squares(
-                f, np.asarray(x, float), j, (low.astype(float), high.astype(float)), method=method, ftol=ftol, xtol=xtol,
-                gtol=gtol, loss=loss, f_scale=f_scale, tr_solver=tr_solver, tr_options=tr_options or {}, max_nfev=max_nfev,
-                verbose=verbose, **more,
-            )  # fmt: skip
+                f,
+                np.asarray(x, float),
+                j,
+                (low.astype(float), high.astype(float)),
+                method=method,
+                ftol=ftol,
+                xtol=xtol,
+                gtol=gtol,
+                loss=loss,
+                f_scale=f_scale,
+                tr_solver=tr_solver,
+                tr_options=tr_options or {},
+                max_nfev=max_nfev,
+                verbose=verbose,
+                **more,
+            )
 
-    if not is_abstract(start, *residuals.values):
-        check_claims(claims, start)
+    if given.known(claims, start):
         found = run(start)
         x = vector.tree(np.asarray(found.x).astype(dtype))
         return result_of(**{**found, "x": x, "grad": vector.tree(np.asarray(found.grad).astype(dtype))})
-    if residuals.error is not None:
-        raise residuals.error
+    f = lambda v: residuals.function(v, *residuals.values)
+    cost = _cost(f, loss, f_scale)
+    gradient = grad(cost)
+    active = (low, high) if bounded else None
+    equation = lambda v: projected(v, gradient(v), active)
+    vectors = {
+        "x": ShapeDtypeStruct((n,), dtype),
+        "grad": ShapeDtypeStruct((n,), dtype),
+        "cost": dtype,
+    }
+    fields = {
+        **_FIT_FIELDS,
+        **vectors,
+        "fun": ShapeDtypeStruct(shape_of(f(start)), dtype),
+    }
 
     def host(x: Any, *values: Any) -> tuple[Any, dict]:
         found = run(x, *values)
         if not found.success:
             warn_failure("least_squares", found.message)
-        counts = {"status": integer(found, "status"), "nfev": integer(found, "nfev")}
-        return np.asarray(found.x).astype(dtype), {"success": np.bool_(found.success), **counts}
+        counts = {
+            "status": integer(found, "status"),
+            "nfev": integer(found, "nfev"),
+            "success": np.bool_(found.success),
+        }
+        known = {name: np.asarray(found[name]).astype(dtype)[()] for name in ("x", "grad", "cost", "fun")}
+        return known["x"], {**counts, **known}
 
-    f = lambda v: residuals.function(v, *residuals.values)
-    rho = _LOSSES[loss]
-    cost = lambda v: 0.5 * f_scale**2 * np.sum(rho((f(v) / f_scale) ** 2))
-    gradient = grad(cost)
-    active = (low, high) if bounded else None
-    equation = lambda v: projected(v, gradient(v), active)
-    x, counts = implicit_root(equation, start, host, residuals.values, _FIT_FIELDS, not bounded, claims)
-    return result_of(x=vector.tree(x), cost=cost(x), fun=f(x), grad=vector.tree(gradient(x)), **counts)
+    x, aux = Settling(equation, start, not bounded).root(start, host, given.values, fields, claims)
+    lent = {"x": x, "cost": cost(x), "fun": f(x), "grad": gradient(x)}
+    lent = {name: lend(aux.pop(name), moving) for name, moving in lent.items()}
+    return result_of(**{**lent, "x": vector.tree(lent["x"]), "grad": vector.tree(lent["grad"])}, **aux)
 
 
 def _whitened(residual: Any, sigma: Any) -> Any:
@@ -135,6 +177,17 @@ def _whitened(residual: Any, sigma: Any) -> Any:
     return triangular_solve(factor, residual[:, None], lower=True)[:, 0]
 
 
+def _first_parameters(f: Callable[..., Any], bounds: Any) -> np.ndarray:
+    """Where SciPy's curve_fit begins if it is not told."""
+    n = len(inspect.signature(f).parameters) - 1
+    if n < 1:
+        raise ValueError("Unable to determine number of fit parameters.")
+    low, high, _ = _ends(bounds, n, float)
+    between = 0.5 * (np.where(np.isfinite(low), low, 0.0) + np.where(np.isfinite(high), high, 0.0))
+    one_side = np.where(np.isfinite(low), low + 1, np.where(np.isfinite(high), high - 1, 1.0))
+    return np.where(np.isfinite(low) & np.isfinite(high), between, one_side)
+
+
 @api
 def curve_fit(
     f: Callable[..., Any],
@@ -143,48 +196,90 @@ def curve_fit(
     p0: Any = None,
     sigma: Any = None,
     absolute_sigma: bool = False,
+    check_finite: bool | None = None,
     bounds: Any = (-np.inf, np.inf),
     method: str | None = None,
+    jac: Any = OWN,
+    *,
+    full_output: bool = False,
     **kwargs: Any,
-) -> tuple[Any, Any]:
+) -> tuple[Any, ...]:
     """Fit `f(xdata, *parameters)` to ydata by least squares: `(parameters, their covariance)`, as `scipy.optimize.curve_fit`.
 
-    `p0` is a vector of starting values (ones if left out, one per argument of f); further keyword arguments go to
-    `least_squares`. Its own `jac` is compared with funcad's Jacobian. Differentiable in the data, in sigma and
-    in whatever f closes over; both results.
+    `p0` is a vector of starting values; further keyword arguments go to SciPy's solver. `jac` left out is funcad's Jacobian,
+    None or "2-point" SciPy's differences; a function is compared with funcad's, and a difference warns. Differentiable in the
+    data, in sigma and in whatever f closes over; both results. With `full_output` of traced data infodict has fvec and nfev,
+    and the message says to look at ier.
 
     >>> import numpy as np, funcad
     >>> fit = lambda y: funcad.scipy.optimize.curve_fit(lambda x, a: a * x, np.arange(3.0), y)[0][0]
     >>> funcad.grad(fit)(np.array([0.0, 1.0, 2.0])).round(6)
     array([0. , 0.2, 0.4])
     """
-    kwargs.pop("check_finite", None)  # traced data have no values to be looked at
-    if p0 is None:
-        count = len(inspect.signature(f).parameters) - 1
-        if count < 1:
-            raise ValueError("Unable to determine number of fit parameters.")
-        p0 = np.ones(count)
-    p0 = np.atleast_1d(p0) if not is_traced((p0,)) else p0
-    n = shape_of(p0)[0]
-    predict = lambda p: f(xdata, *[p[i] for i in range(n)])
+    p0 = _first_parameters(f, bounds) if p0 is None else p0
+    vector, start = unknown("curve_fit: p0", np.atleast_1d(p0) if not is_traced((p0,)) else p0)
+    n, dtype = vector.size, np.dtype(float)
+    start = convert(start, dtype)
+    ydata, sigma = [v if v is None else fnp.asarray(v) for v in (ydata, sigma)]
+    predict = lambda p: fnp.asarray(f(xdata, *[p[i] for i in range(n)]), float)
     residual = lambda p: _whitened(fnp.ravel(predict(p) - ydata), sigma)
-    bounded = any(np.isfinite(b).any() for b in ((bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds))
-    method = method or ("trf" if bounded else "lm")
-    if callable(kwargs.get("jac")):
-        rows = kwargs["jac"]
-        columns = vmap(lambda column: _whitened(column, sigma), in_axes=1, out_axes=1)
-        kwargs["jac"] = lambda p: columns(fnp.asarray(rows(xdata, *[p[i] for i in range(n)])))
-    if method == "lm" and "maxfev" in kwargs:
-        kwargs["max_nfev"] = kwargs.pop("maxfev")
-    found = least_squares(residual, p0, bounds=bounds, method=method, **kwargs)
-    if not is_abstract(found.success) and not found.success:
-        raise RuntimeError(f"Optimal parameters not found: {found.get('message', 'the solver did not converge')}")
-    jacobian = jacfwd(residual)(found.x)
-    size = shape_of(found.fun)[0]
-    covariance = np.linalg.inv(fnp.matmul(jacobian.T, jacobian))
+    loss, f_scale = kwargs.get("loss", "linear"), kwargs.get("f_scale", 1.0)
+    if loss not in _LOSSES:
+        raise ValueError(f"`loss` must be one of {sorted(_LOSSES)} for funcad.scipy.optimize.curve_fit, got {loss!r}")
+    low, high, bounded = _ends(bounds, n, dtype)
+    model = Hoisted(predict, start)
+    rows = lambda p: fnp.asarray(jac(xdata, *[p[i] for i in range(n)]), float)
+    claims = jacobian_claims("curve_fit", rows if callable(jac) else None, predict, start)
+    value, slope = model.plain(), model.compiled(jacfwd)
+    given = Handed(model, dtype)
+    given_slope = given.add(jac, rows, start)
+    known = [v for v in (ydata, sigma) if v is not None]
+
+    def run(x: Any, *operands: Any) -> Any:
+        y, *deviation = operands[: len(known)]
+        values = operands[len(known) :]
+        own = values[: len(model.values)]
+        by_rows = lambda g: lambda _, *p: np.asarray(g(np.asarray(p, float)))
+        j = given_slope(values)
+        j = by_rows(lambda p: slope(p, *own)) if j == OWN else by_rows(j) if callable(j) else j
+        return scipy_optimize().curve_fit(
+            by_rows(lambda p: value(p, *own)),
+            0.0,
+            y,
+            x,
+            deviation[0] if deviation else None,
+            absolute_sigma,
+            check_finite,
+            bounds,
+            method,
+            j,
+            full_output=True,
+            **kwargs,
+        )
+
+    if given.known(claims, start, *known):
+        return run(start, *known)[: 5 if full_output else 2]
+    equation = lambda v: projected(v, grad(_cost(residual, loss, f_scale))(v), (low, high) if bounded else None)
+    size = shape_of(residual(start))[0]
+    shapes = {"x": (n,), "covariance": (n, n), "fvec": (size,)}
+    fields = {k: ShapeDtypeStruct(shape, dtype) for k, shape in shapes.items()} | dict.fromkeys(("nfev", "ier"), _INT)
+
+    def host(x: Any, *operands: Any) -> tuple[Any, dict]:
+        x, covariance, info, _, ier = run(x, *operands)
+        nfev = np.int64(info["nfev"])
+        found = {"x": x, "covariance": covariance, "fvec": np.ravel(info["fvec"])}
+        return x, {"nfev": nfev, "ier": np.int64(ier), **{k: np.asarray(v, float) for k, v in found.items()}}
+
+    operands = known + given.values
+    x, aux = Settling(equation, start, not bounded).root(start, host, operands, fields, claims)
+    slopes, at = jacfwd(residual)(x), residual(x)
+    covariance = np.linalg.inv(fnp.matmul(slopes.T, slopes))
     if not absolute_sigma:
-        covariance = covariance * (2 * found.cost / (size - n) if size > n else np.inf)
-    return found.x, covariance
+        covariance = covariance * (2 * _cost(residual, loss, f_scale)(x) / (size - n) if size > n else np.inf)
+    parameters, covariance = lend(aux["x"], x), lend(aux["covariance"], covariance)
+    infodict = {"fvec": lend(aux["fvec"], at), "nfev": aux["nfev"]}
+    whole = parameters, covariance, infodict, "success is ier in (1, 2, 3, 4)", aux["ier"]
+    return whole if full_output else whole[:2]
 
 
 mirrors([curve_fit, least_squares], "scipy.optimize")
@@ -227,9 +322,12 @@ def _callback(callback: Any, vector: Vector) -> Any:
     return lambda x, *rest: callback(vector.tree(np.asarray(x, vector.dtype)), *rest)
 
 
-def _bend(i: int) -> Callable[..., Any]:
-    """The Hessian of multipliers times the equalities (0) or the inequalities (1)."""
-    return lambda f: lambda v, m, *values: hessian(lambda u: np.sum(m * f(u, *values)[i]))(v)
+def _always(given: Any, values: Any) -> Any:
+    return given
+
+
+def _solver(method: Any) -> str:
+    return (method if isinstance(method, str) else "").lower()
 
 
 class _Run:
@@ -238,79 +336,61 @@ class _Run:
     def __init__(self, vector: Vector, fun: Hoisted, limits: Hoisted | None, method: Any, options: dict[str, Any]):
         self.vector, self.limits, self.options = vector, limits, options
         self.method = method
-        self.name = name = (method if isinstance(method, str) else "").lower()
+        self.name = _solver(method)
         self.n_values = len(fun.values)
-        self.by_gradient = not name or name in _WITH_GRADIENT
-        self.value = fun.compiled()
+        self.value = fun.plain()
         self.both = fun.compiled(value_and_grad)
         self.products = fun.compiled(lambda f: lambda v, p, *values: hvp(lambda u: f(u, *values), (v,), (p,)))
         self.hessian = fun.compiled(hessian)
         if limits is not None:
-            self.limit_values = limits.compiled()
-            self.limit_slopes = limits.compiled(jacfwd)
-            self.limit_bends = [limits.compiled(_bend(i)) for i in (0, 1)]
+            self.limit_values, self.limit_slopes = limits.compiled(), limits.compiled(jacfwd)
 
     def __call__(self, x0: Any, bounds: Any, values: Any) -> Any:
         dtype = self.vector.dtype
-        own, limit_values = values[: self.n_values], values[self.n_values :]
+        own = values[: self.n_values]
         narrow = lambda v: np.asarray(v).astype(dtype)
         wide = lambda v: np.asarray(v, float)
-        options: dict[str, Any] = dict(self.options)
-        if self.by_gradient:
+        options = {k: given(values) for k, given in self.options.items()}
+        fun = lambda v: float(self.value(narrow(v), *own))
+        if options["jac"] == OWN:
+            x0, options["jac"] = wide(x0), None
+            if not self.name or self.name in _WITH_GRADIENT:
 
-            def fun(v: Any) -> Any:
-                f, g = self.both(narrow(v), *own)
-                return float(f), wide(g)
+                def fun(v: Any) -> Any:
+                    f, g = self.both(narrow(v), *own)
+                    return float(f), wide(g)
 
-            options["jac"] = True
-        else:
-            fun = lambda v: float(self.value(narrow(v), *own))
-        if self.name in _WITH_PRODUCTS:
+                options["jac"] = True
+        left_out = [k for k in ("hess", "hessp") if options[k] == OWN]
+        alone = left_out and all([options[k] in (OWN, None) for k in ("hess", "hessp")])
+        if alone and self.name in _WITH_PRODUCTS:
             options["hessp"] = lambda v, p: wide(self.products(narrow(v), narrow(p), *own))
-        if self.name in _WITH_HESSIAN:
+        if alone and self.name in _WITH_HESSIAN:
             options["hess"] = lambda v: wide(self.hessian(narrow(v), *own))
+        options |= {k: None for k in ("hess", "hessp") if options[k] == OWN}
         if bounds is not None:
-            options["bounds"] = scipy_optimize().Bounds(wide(bounds[0]), wide(bounds[1]))
-        if self.limits is not None:
-            options["constraints"] = [
-                self._constraint(i, narrow, wide, limit_values)
-                for i in (0, 1)
-                if len(self.limit_values(narrow(x0), *limit_values)[i])
-            ]
+            keep = options.pop("keep_feasible")
+            options["bounds"] = scipy_optimize().Bounds(wide(bounds[0]), wide(bounds[1]), keep)
         note = lambda result: f"value {result[0] if type(result) is tuple else result:.6g}"
         with counted(fun, lambda: "minimize", note=note) as fun:
-            return scipy_optimize().minimize(fun, wide(x0), method=self.method, **options)
+            x0 = np.asarray(x0)
+            return scipy_optimize().minimize(fun, x0, method=self.method, **options)
 
-    def _constraint(self, i: int, narrow: Any, wide: Any, values: Any) -> Any:
-        """All equalities (0) or all inequalities (1), as SciPy takes them."""
-        fun = lambda v: wide(self.limit_values(narrow(v), *values)[i])
-        jac = lambda v: wide(self.limit_slopes(narrow(v), *values)[i])
-        if self.name != "trust-constr":
-            return {"type": ("eq", "ineq")[i], "fun": fun, "jac": jac}
-        bend = lambda v, m: wide(self.limit_bends[i](narrow(v), narrow(m), *values))
-        return scipy_optimize().NonlinearConstraint(fun, 0.0, (0.0, np.inf)[i], jac=jac, hess=bend)
-
-    def is_minimum(self, found: Any, bounds: Any, values: Any) -> bool:
-        """Is the gradient as small as rounding lets it be, although the solver asked for more?"""
-        if self.limits is not None:
-            return False
-        x = np.asarray(found.x).astype(self.vector.dtype)
-        f, gradient = self.both(x, *values[: self.n_values])
-        small = np.finfo(x.dtype).eps ** 0.5 * (1 + abs(float(f)))
-        return bool(np.all(np.abs(projected(x, gradient, bounds)) <= 100 * small))
+    def gradient(self, x: Any, values: Any) -> Any:
+        return self.both(x, *values[: self.n_values])[1]
 
     def look_at_ends(self, x: Any, bounds: Any, values: Any) -> None:
         """Warn of a minimum at a bound that does not hold it there: the gradient is 0."""
         if bounds is not None and self.limits is None:
             low, high = bounds
             at_end = ((x == low) | (x == high)) & (low != high)
-            gradient = self.both(x, *values[: self.n_values])[1]
+            gradient = self.gradient(x, values)
             if (at_end & (np.abs(gradient) <= 1e-9)).any():
                 warn_degenerate("minimize", "it is at a bound, and would be there without it")
 
     def multipliers(self, x: Any, bounds: Any, values: Any) -> np.ndarray:
-        own, limit_values = values[: self.n_values], values[self.n_values :]
-        gradient = self.both(x, *own)[1]
+        limit_values = values[len(values) - len(self.limits.values) :]  # type: ignore[union-attr]
+        gradient = self.gradient(x, values)
         slopes, reached = self.limit_slopes(x, *limit_values), self.limit_values(x, *limit_values)
         found = multipliers_of(x, gradient, reached, slopes, bounds)
         loose = (np.abs(reached[1]) <= 1e-7) & (found[1] <= 1e-7 * (1 + np.abs(gradient).max(initial=0)))
@@ -325,9 +405,9 @@ def minimize(
     x0: Any,
     args: tuple = (),
     method: Any = None,
-    jac: Any = None,
-    hess: Any = None,
-    hessp: Any = None,
+    jac: Any = OWN,
+    hess: Any = OWN,
+    hessp: Any = OWN,
     bounds: Any = None,
     constraints: Any = (),
     tol: float | None = None,
@@ -336,13 +416,14 @@ def minimize(
 ) -> Any:
     """Minimize the scalar `fun(x, *args)` over pytrees x, from x0, by SciPy's solvers; an OptimizeResult, its x like x0.
 
-    Gradients, Hessians and their products are funcad's. `jac` (a function, or True if fun returns the gradient beside the
-    value), `hess` and `hessp` may be given: they are compared with funcad's at x0, and a difference warns. The result's
+    `jac`, `hess` and `hessp` left out are funcad's; None is what it means for SciPy: differences, or none. Functions (`jac`
+    True: fun returns the gradient beside the value) are compared with funcad's at x0, and a difference warns. The result's
     `x`, `fun` and `jac` are differentiable, in both modes and at any order, in `args` and in whatever `fun`, the bounds and
     the constraints close over, by the implicit function theorem: within `bounds`, x stays at those that are active; with
     `constraints`, by the equations of Karush, Kuhn and Tucker (LinAlgError if these are singular). They do not depend on x0.
-    The derivative is as accurate as the solution: set `tol`. Traced, a solver that fails warns, besides `success`, and what
-    SciPy returns only for the record (message, hess_inv ...) is left out; under vmap the solver runs once per lane. A list of
+    The derivative is that of the minimum beside the point which SciPy found, if there is one within a tenth of its size.
+    Traced, a solver that fails warns, besides `success`, and what SciPy returns only for the record (message, hess_inv ...) is
+    left out; under vmap the solver runs once per lane. A list of
     plain numbers as x0 is an array and a number a vector of one element, as in SciPy.
 
     >>> import numpy as np, funcad
@@ -374,14 +455,24 @@ def minimize(
     ]  # fmt: skip
     limits = Hoisted(constraint_function(constraints, vector), start) if limits_given else None
     sides = bounds_of(bounds, vector)
-    run = _Run(vector, objective, limits, method, {"tol": tol, "callback": _callback(callback, vector), "options": options})
-    values = [*objective.values, *(limits.values if limits else [])]
-    if not is_abstract(start, *values, *(sides or ())):
-        check_claims(claims, start)
+    given = Handed(objective, vector.dtype)
+    as_is = {"tol": tol, "callback": _callback(callback, vector), "options": options}
+    handed: dict[str, Callable[[Any], Any]] = {k: partial(_always, v) for k, v in as_is.items()}
+    handed["jac"] = given.slope(jac, own(jac, ()), start)
+    bend = lambda v: fnp.asarray(dense_rows(hess(vector.tree(v), *args)))
+    product = lambda v, p: hessp(vector.tree(v), vector.tree(p), *args)
+    along = lambda v, p: ravelled("minimize", product(v, p), vector)
+    handed["hess"] = given.derivative(hess, bend, start)
+    handed["hessp"] = given.derivative(hessp, along, start, start)
+    if limits_given:
+        left_out = jac == OWN, jac == OWN and _solver(method) == "trust-constr"
+        handed["constraints"] = given_constraints(constraints, vector, given, start, left_out)
+    if sides is not None:
+        handed["keep_feasible"] = partial(_always, getattr(bounds, "keep_feasible", False))
+    run = _Run(vector, objective, limits, method, handed)
+    values = [*given.values, *(limits.values if limits else [])]
+    if given.known(claims, start, *values, *(sides or ())):
         return _concrete(vector, run(start, sides, values))
-    for hoisted in (objective, limits):
-        if hoisted is not None and hoisted.error is not None:
-            raise hoisted.error
     objective.check_callback("minimize", callback, start, *values, *(sides or ()))
     return _traced(vector, objective, limits, sides, start, run, values, claims)
 
@@ -398,27 +489,16 @@ def _traced(
     vector: Vector, objective: Hoisted, limits: Hoisted | None, sides: Any, start: Any, run: _Run, values: list[Any],
     claims: list[Claim],
 ) -> Any:  # fmt: skip
-    n = vector.size
+    n, dtype = vector.size, vector.dtype
     f = lambda v: objective.function(v, *objective.values)
     g = (lambda v: limits.function(v, *limits.values)) if limits is not None else None
     slope = grad(f)
-
-    def host(z0: Any, *operands: Any) -> tuple[Any, dict]:
-        bounds, inner = (operands[:2], operands[2:]) if sides is not None else (None, operands)
-        found = run(np.asarray(z0)[:n], bounds, inner)
-        if not found.success and not run.is_minimum(found, bounds, inner):
-            warn_failure("minimize", found.message)
-        x = np.asarray(found.x).astype(vector.dtype)
-        run.look_at_ends(x, bounds, inner)
-        z = x if limits is None else np.concatenate([x, run.multipliers(x, bounds, inner)])
-        return z, {k: np.asarray(integer(found, k)).astype(d)[()] for k, d in _FIELDS.items()}
-
     if g is None:
         residual = lambda v: projected(v, slope(v), sides)
         guess = start
     else:
         shapes = [shape_of(c)[0] for c in g(start)]
-        guess = concatenate([start, np.zeros(sum(shapes), vector.dtype)], axis=0)
+        guess = concatenate([start, np.zeros(sum(shapes), dtype)], axis=0)
 
         def residual(z: Any) -> Any:
             v, equal, unequal = z[:n], z[n : n + shapes[0]], z[n + shapes[0] :]
@@ -429,25 +509,40 @@ def _traced(
                 [projected(v, slope(v) - pressed, sides), c[0], np.where(inactive, unequal, c[1])], axis=0
             )
 
-    operands = [*(sides or ()), *values]
-    z, counts = implicit_root(residual, guess, host, operands, _FIELDS, sides is None and g is None, claims)
-    x = z[:n] if g is not None else z
-    value, gradient = value_and_grad(f)(x)
-    return result_of(x=vector.tree(x), fun=value, jac=vector.tree(convert(gradient, vector.dtype)), **counts)
+    settling = Settling(residual, guess, sides is None and g is None)
+    n_sides = 0 if sides is None else 2
+    n_operands = n_sides + len(values)
+    small = 100 * float(np.sqrt(np.finfo(np.zeros(0, dtype).dtype).eps))
+    gradient_name = "grad" if run.name == "trust-constr" else "jac"
+
+    def host(z0: Any, *operands: Any) -> tuple[Any, dict]:
+        bounds, inner = operands[:n_sides] or None, operands[n_sides:n_operands]
+        found = run(np.asarray(z0)[:n], bounds, inner)
+        x = np.asarray(found.x).astype(dtype)
+        run.look_at_ends(x, bounds, inner)
+        z = x if limits is None else np.concatenate([x, run.multipliers(x, bounds, inner)])
+        value = np.asarray(found.fun).astype(dtype).reshape(())[()]
+        if not found.success and not settling.near(z, *operands[n_operands:])[1] <= small * (1 + abs(value)):
+            warn_failure("minimize", found.message)
+        gradient = np.asarray(found.get(gradient_name, ()))
+        gradient = gradient if gradient.shape == (n,) else run.gradient(x, inner)
+        counts = {k: np.asarray(integer(found, k)).astype(d)[()] for k, d in _FIELDS.items()}
+        return z, {"x": x, "fun": value, "gradient": gradient.astype(dtype), **counts}
+
+    whole = ShapeDtypeStruct((n,), dtype)
+    fields = {**_FIELDS, "x": whole, "fun": dtype, "gradient": whole}
+    operands = [*(sides or ()), *values, *settling.values]
+    z, aux = settling.root(guess, host, operands, fields, claims)
+    value, gradient = value_and_grad(f)(z[:n])
+    x, fun = lend(aux.pop("x"), z[:n]), lend(aux.pop("fun"), convert(value, dtype))
+    gradient = lend(aux.pop("gradient"), convert(gradient, dtype))
+    return result_of(x=vector.tree(x), fun=fun, **{gradient_name: vector.tree(gradient)}, **aux)
 
 
 mirrors([minimize], "scipy.optimize")
 
 
 # -- `fsolve` and `leastsq`, with SciPy's signatures over `root` and `least_squares`, and `minimize_scalar`
-
-
-def _plain(func: Callable[..., Any], x0: Any, args: Any) -> bool:
-    """Is nothing traced, so that SciPy can do it?"""
-    args = args if isinstance(args, tuple) else (args,)
-    if is_abstract(*tree.leaves((x0, args))):
-        return False
-    return not any(type(x) is Tracer for x in tree.leaves(func(np.atleast_1d(np.asarray(x0, float)), *args)))
 
 
 @api
@@ -467,31 +562,29 @@ def fsolve(
 ) -> Any:
     """`scipy.optimize.fsolve`: the x with `func(x, *args) = 0`, differentiable in args and what func closes over.
 
-    With traced values: `root` with the method "hybr"; `fprime` is checked as there; of infodict there are fvec and nfev, and
-    the message says to look at ier.
+    With traced values `fprime` is compared with funcad's Jacobian at x0, of infodict there are fvec and nfev, and the message
+    says to look at ier.
 
     >>> import numpy as np, funcad
     >>> f = lambda a: funcad.scipy.optimize.fsolve(lambda x: x * x - a, 1.0)[0]
     >>> round(float(funcad.grad(f)(4.0)), 6)
     0.25
     """
-    if _plain(func, x0, args):
-        return scipy_optimize().fsolve(
-            func, x0, args, fprime, full_output, col_deriv, xtol, maxfev, band, epsfcn, factor, diag
-        )
-    options = {"xtol": xtol, "maxfev": maxfev, "factor": factor, "diag": diag}
+    options = {"xtol": xtol, "maxfev": maxfev, "band": band, "eps": epsfcn, "factor": factor, "diag": diag}
     found = root(func, np.ravel(x0), args, "hybr", _by_rows(fprime, col_deriv), options=options)
-    infodict = {"fvec": found.fun, "nfev": found.nfev}
-    return (found.x, infodict, found.status, "success is ier == 1") if full_output else found.x
+    plain = "message" in found
+    if not full_output:
+        if plain and found.status != 1:
+            warnings.warn(found.message, RuntimeWarning, stacklevel=2)
+        return found.x
+    known = ("nfev", "njev", "fjac", "r", "qtf") if plain else ("nfev",)
+    infodict = {k: found[k] for k in known if k in found}
+    return found.x, {**infodict, "fvec": found.fun}, found.status, found.get("message", "success is ier == 1")
 
 
 def _by_rows(slope: Any, col_deriv: bool) -> Any:
     """The user's Jacobian with one row for each equation."""
     return (lambda x, *args: fnp.asarray(slope(x, *args)).T) if slope is not None and col_deriv else slope
-
-
-_EPS = float(np.finfo(float).eps)  # the least that least_squares takes
-_IER = np.array([5, 4, 1, 2, 3])  # MINPACK's words for the status of least_squares, 0 to 4
 
 
 @api
@@ -512,34 +605,52 @@ def leastsq(
 ) -> Any:
     """`scipy.optimize.leastsq`: (x, ier), and with full_output (x, cov_x, infodict, mesg, ier); x and cov_x differentiable.
 
-    With traced values: `least_squares` with the method "lm", which chooses its first step itself (factor and diag are refused);
-    of infodict there are fvec and nfev, and the message says to look at ier.
+    With traced values `Dfun` is compared with funcad's Jacobian at x0, of infodict there are fvec and nfev, and the message
+    says to look at ier.
 
     >>> import numpy as np, funcad
     >>> f = lambda y: funcad.scipy.optimize.leastsq(lambda p: p[0] * np.arange(3.0) - y, np.ones(1))[0][0]
     >>> funcad.grad(f)(np.array([0.0, 1.0, 2.0])).round(6)
     array([0. , 0.2, 0.4])
     """
-    if _plain(func, x0, args):
-        return scipy_optimize().leastsq(
-            func, x0, args, Dfun, full_output, col_deriv, ftol, xtol, gtol, maxfev, epsfcn, factor, diag
-        )
-    if factor != 100 or diag is not None:
-        raise TypeError(
-            "leastsq does not support factor and diag with traced values.\n"
-            "Remedy: least_squares(..., x_scale=) has their place."
-        )
     args = args if isinstance(args, tuple) else (args,)
-    start = np.ravel(x0)
-    options = {"ftol": ftol, "xtol": xtol, "gtol": max(gtol, _EPS), "max_nfev": maxfev or None}
-    found = least_squares(func, start, _by_rows(Dfun, col_deriv), method="lm", args=args, **options)
-    ier = fnp.take(_IER, found.status)
+    vector, start = unknown("leastsq: x0", np.ravel(x0))
+    start, dtype, n = convert(start, np.dtype(float)), np.dtype(float), vector.size
+    flat = lambda p: fnp.asarray(fnp.ravel(fnp.asarray(func(p, *args))), float)
+    residuals = Hoisted(flat, start)
+    rows = lambda p: fnp.asarray(_by_rows(Dfun, col_deriv)(p, *args), float)
+    claims = jacobian_claims("leastsq", rows if callable(Dfun) else None, flat, start)
+    value, given = residuals.plain(), Handed(residuals, dtype)
+    given_slope = given.add(Dfun, rows, start)
+
+    def run(x: Any, *values: Any) -> Any:
+        f = lambda p: np.asarray(value(np.asarray(p, float), *values[: len(residuals.values)]))
+        return scipy_optimize().leastsq(
+            f, x, (), given_slope(values), True, False, ftol, xtol, gtol, maxfev, epsfcn, factor, diag
+        )
+
+    if given.known(claims, start):
+        found = run(start)
+        return found if full_output else (found[0], found[4])
+    equation = grad(_cost(flat, "linear", 1.0))
+    shapes = {"x": (n,), "covariance": (n, n), "fvec": shape_of(flat(start))}
+    fields = {k: ShapeDtypeStruct(shape, dtype) for k, shape in shapes.items()} | dict.fromkeys(("nfev", "ier"), _INT)
+
+    def host(x: Any, *values: Any) -> tuple[Any, dict]:
+        x, covariance, info, message, ier = run(x, *values)
+        if ier not in (1, 2, 3, 4):
+            warn_failure("leastsq", message)
+        covariance = np.full((n, n), np.nan) if covariance is None else covariance
+        counts = {"nfev": np.int64(info["nfev"]), "ier": np.int64(ier)}
+        return x, {"x": x, "covariance": covariance, "fvec": info["fvec"], **counts}
+
+    x, aux = Settling(equation, start, True).root(start, host, given.values, fields, claims)
+    slopes = jacfwd(flat)(x)
     if not full_output:
-        return found.x, ier
-    slopes = jacfwd(lambda p: fnp.ravel(fnp.asarray(func(p, *args))))(found.x)
-    covariance = np.linalg.inv(fnp.matmul(slopes.T, slopes))
-    infodict = {"fvec": found.fun, "nfev": found.nfev}
-    return found.x, covariance, infodict, "success is ier in (1, 2, 3, 4)", ier
+        return lend(aux["x"], x), aux["ier"]
+    covariance = lend(aux["covariance"], np.linalg.inv(fnp.matmul(slopes.T, slopes)))
+    infodict = {"fvec": lend(aux["fvec"], flat(x)), "nfev": aux["nfev"]}
+    return lend(aux["x"], x), covariance, infodict, "success is ier in (1, 2, 3, 4)", aux["ier"]
 
 
 @api
@@ -554,8 +665,8 @@ def minimize_scalar(
 ) -> Any:
     """`scipy.optimize.minimize_scalar`: x and fun of the result are differentiable in args, bounds and what fun closes over.
 
-    Brent's and the golden section's x is good to about 8 digits, and its derivative as well. Traced, the result holds x, fun,
-    success, nit and nfev. At a bound x moves with the bound.
+    Brent's and the golden section's x is good to about 8 digits; its derivative is that of the minimum beside it. Traced, the
+    result holds x, fun, success, nit and nfev. At a bound x moves with the bound.
 
     >>> import numpy as np, funcad
     >>> f = lambda a: funcad.scipy.optimize.minimize_scalar(lambda x: (x - a) ** 2 + x**4).x
@@ -565,18 +676,22 @@ def minimize_scalar(
     args = args if isinstance(args, tuple) else (args,)
     objective = Hoisted(lambda x: number_of("minimize_scalar", fun(x, *args), np.dtype(float)), np.float64(1))
     sides = None if bounds is None else [fnp.asarray(b, float) for b in bounds]
-    value = objective.compiled()
+    value = objective.plain()
 
     def run(values: Any, sides: Any) -> Any:
         return scipy_optimize().minimize_scalar(
-            lambda x: float(value(np.float64(x), *values)), bracket,
-            None if sides is None else tuple([float(s) for s in sides]), (), method, tol, options,
-        )  # fmt: skip
+            lambda x: float(value(np.float64(x), *values)),
+            bracket,
+            None if sides is None else tuple([float(s) for s in sides]),
+            (),
+            method,
+            tol,
+            options,
+        )
 
-    if not is_abstract(*objective.values, *(sides or ())):
+    start = np.zeros(1)
+    if Handed(objective, start.dtype).known((), start, *(sides or ())):
         return run((), sides)
-    if objective.error is not None:
-        raise objective.error
     n = 0 if sides is None else 2
 
     def host(_: Any, *operands: Any) -> tuple[Any, dict]:
@@ -584,14 +699,21 @@ def minimize_scalar(
         if not found.success:
             warn_failure("minimize_scalar", found.message)
         counts = {"success": np.bool_(found.success), "nit": integer(found, "nit"), "nfev": integer(found, "nfev")}
-        return np.asarray([found.x], float), counts
+        return np.asarray([found.x], float), {"x": np.float64(found.x), "fun": np.float64(found.fun), **counts}
 
     f = lambda x: objective.function(x, *objective.values)
     slope = grad(f)
-    residual = lambda v: reshape(projected(v[0], slope(v[0]), sides and (sides[0], sides[1])), shape=(1,))
-    fields = {"success": np.dtype(bool), "nit": np.dtype(np.int64), "nfev": np.dtype(np.int64)}
-    x, counts = implicit_root(residual, np.zeros(1), host, [*(sides or ()), *objective.values], fields, True)
-    return result_of(x=x[0], fun=f(x[0]), **counts)
+    residual = lambda v: reshape(projected(v[0], slope(v[0]), (sides[0], sides[1]) if sides else None), shape=(1,))
+    fields = {
+        "x": np.dtype(float),
+        "fun": np.dtype(float),
+        "success": np.dtype(bool),
+        "nit": _INT,
+        "nfev": _INT,
+    }
+    x, aux = Settling(residual, start, True).root(start, host, [*(sides or ()), *objective.values], fields)
+    x, fun = lend(aux.pop("x"), x[0]), lend(aux.pop("fun"), convert(f(x[0]), np.dtype(float)))
+    return result_of(x=x, fun=fun, **aux)
 
 
 mirrors([fsolve, leastsq, minimize_scalar], "scipy.optimize")

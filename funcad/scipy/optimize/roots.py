@@ -12,6 +12,7 @@ from funcad import tree
 from funcad.api.border import api
 from funcad.api.grad import grad
 from funcad.api.jacobian import jacfwd
+from funcad.api.tools import ShapeDtypeStruct
 from funcad.api.vjp import jvp
 from funcad.configuration import mirrors
 from funcad.host.progress import counted
@@ -23,7 +24,7 @@ from funcad.primitives.shape import concatenate, reshape
 from funcad.scipy.tree_vectors import Vector
 
 from funcad.scipy.optimize.implicit import (  # isort: skip
-    Claim, Hoisted, check_claims, implicit_root, integer, is_abstract, result_of, scipy_optimize, unknown, warn_failure,
+    OWN, Claim, Handed, Hoisted, Settling, dense_rows, integer, lend, result_of, scipy_optimize, unknown, warn_failure,
 )
 
 _INT = np.dtype(np.int64)
@@ -52,26 +53,15 @@ def _square(what: str, f: Callable[[Any], Any], vector: Vector) -> Callable[[Any
     return function
 
 
-def jacobian_claims(what: str, jac: Any, f: Callable[[Any], Any], vector: Vector, start: Any) -> list[Claim]:
+def jacobian_claims(what: str, rows: Any, f: Callable[[Any], Any], start: Any) -> list[Claim]:
     """What is said of f's Jacobian, if anything is."""
-    if not callable(jac):
+    if rows is None:
         return []
-    given = lambda v: ravelled(what, _dense_rows(jac(vector.tree(v))), vector)
-    return [Claim(f"{what}: jac", given, lambda v: fnp.ravel(jacfwd(f)(v)), start)]
-
-
-def _dense_rows(rows: Any) -> Any:
-    return rows.toarray() if hasattr(rows, "toarray") else rows
+    return [Claim(f"{what}: jac", lambda v: fnp.ravel(rows(v)), lambda v: fnp.ravel(jacfwd(f)(v)), start)]
 
 
 def _tuple(args: Any) -> tuple:
     return args if isinstance(args, tuple) else (args,)
-
-
-def _raise_untraceable(*hoisted: Hoisted) -> None:
-    for h in hoisted:
-        if h.error is not None:
-            raise h.error
 
 
 @api
@@ -80,7 +70,7 @@ def root(
     x0: Any,
     args: tuple = (),
     method: str = "hybr",
-    jac: Any = None,
+    jac: Any = OWN,
     tol: float | None = None,
     callback: Any = None,
     options: dict[str, Any] | None = None,
@@ -88,8 +78,8 @@ def root(
     """The pytree x with `fun(x, *args) = 0`, from x0, by SciPy's solvers; an OptimizeResult, its x like x0.
 
     A number as x0 becomes a vector of one element by "hybr" and "lm", and stays a number by the other methods, as in SciPy.
-    The Jacobian is funcad's; a `jac` that is given (True: fun returns both) is compared with it at x0, and a difference
-    warns. `fun` returns as many numbers as x0 has (ValueError).
+    `jac` left out is funcad's Jacobian, None is SciPy's differences; a function (True: fun returns both) is compared with
+    funcad's at x0, and a difference warns. `fun` returns as many numbers as x0 has (ValueError).
     The result's `x` is differentiable, in both modes and at any order, in `args` and whatever `fun` closes over; not in x0.
     Traced, a solver that fails warns, besides `success`, and what SciPy returns only for the record is left out.
 
@@ -105,38 +95,47 @@ def root(
     vector, start = unknown("root: x0", x0, one=by_jacobian)
     square = _square("root", lambda x: fun(x, *args), vector)
     equations = Hoisted(square, start)
-    claims = jacobian_claims("root", jac and (lambda x: jac(x, *args)), square, vector, start)
-    value, slope = equations.compiled(), equations.compiled(jacfwd)
-    dtype = vector.dtype
+    rows = lambda v: fnp.asarray(dense_rows(jac(vector.tree(v), *args)))
+    claims = jacobian_claims("root", rows if callable(jac) else None, square, start)
+    value, slope = equations.plain(), equations.compiled(jacfwd)
+    given, dtype = Handed(equations, vector.dtype), vector.dtype
+    given_slope = given.slope(jac, rows, start)
 
     def run(x: Any, *values: Any) -> Any:
+        own = values[: len(equations.values)]
         narrow = lambda v: np.asarray(v).astype(dtype)
-        f = lambda v: np.asarray(value(narrow(v), *values), dtype.char.replace("f", "d").replace("F", "D"))
-        more: dict[str, Any] = {"jac": lambda v: np.asarray(slope(narrow(v), *values), float)} if by_jacobian else {}
+        f = lambda v: np.asarray(value(narrow(v), *own))
+        j = given_slope(values)
+        if j == OWN:
+            f = lambda v: np.asarray(value(narrow(v), *own), dtype.char.replace("f", "d").replace("F", "D"))
+            j = (lambda v: np.asarray(slope(narrow(v), *own), float)) if by_jacobian else None
+        more: dict[str, Any] = {"jac": j}
         if callback is not None:
             more["callback"] = lambda v, *rest: callback(vector.tree(narrow(v)), *rest)
         with counted(f, lambda: "root", note=lambda r: f"largest residual {np.max(np.abs(r), initial=0.0):.3g}") as f:
             return scipy_optimize().root(f, x, method=method, tol=tol, options=options, **more)
 
-    if not is_abstract(start, *equations.values):
-        check_claims(claims, start)
+    if given.known(claims, start):
         found = run(start)
         return result_of(**{**found, "x": vector.tree(np.asarray(found.x).astype(dtype))})
-    _raise_untraceable(equations)
     equations.check_callback("root", callback, start)
 
     def host(x: Any, *values: Any) -> tuple[Any, dict]:
         found = run(x, *values)
-        before, after = (np.abs(np.asarray(value(np.asarray(v).astype(dtype), *values))).max(initial=0) for v in (x, found.x))
-        if not found.success or after > max(1e-6, 1e-3 * before):  # some of the methods claim success too easily
+        at = lambda v: value(np.asarray(v).astype(dtype), *values[: len(equations.values)])
+        size = lambda v: np.abs(at(v)).max(initial=0)
+        if not found.success or size(found.x) > max(1e-6, 1e-3 * size(x)):  # some of the methods claim success too easily
             warn_failure("root", found.message)
         counts = {"success": np.bool_(found.success), "status": integer(found, "status"), "nfev": integer(found, "nfev")}
-        return np.asarray(found.x).astype(dtype), counts
+        x = np.asarray(found.x).astype(dtype)
+        return x, {"x": x, "fun": np.asarray(found.fun).astype(dtype).reshape(x.shape), **counts}
 
     residual = lambda v: equations.function(v, *equations.values)
-    fields = {"success": _BOOL, "status": _INT, "nfev": _INT}
-    x, counts = implicit_root(residual, start, host, equations.values, fields, claims=claims)
-    return result_of(x=vector.tree(x), fun=residual(x), **counts)
+    whole = ShapeDtypeStruct((vector.size,), dtype)
+    fields = {"x": whole, "fun": whole, "success": _BOOL, "status": _INT, "nfev": _INT}
+    x, aux = Settling(residual, start).root(start, host, given.values, fields, claims)
+    x, fun = lend(aux.pop("x"), x), lend(aux.pop("fun"), residual(x))
+    return result_of(x=vector.tree(x), fun=fun, **aux)
 
 
 # -- one unknown
@@ -168,8 +167,8 @@ def root_scalar(
     args: tuple = (),
     method: str | None = None,
     bracket: Any = None,
-    fprime: Any = None,
-    fprime2: Any = None,
+    fprime: Any = OWN,
+    fprime2: Any = OWN,
     x0: Any = None,
     x1: Any = None,
     xtol: float | None = None,
@@ -179,8 +178,9 @@ def root_scalar(
 ) -> Any:
     """A root of `f(x, *args)` by SciPy's methods for one unknown; as `scipy.optimize.root_scalar`.
 
-    Derivatives for "newton" and "halley" are funcad's; `fprime` and `fprime2` (functions, or True: f returns the value and its
-    derivatives) are compared with them where the search starts, and a difference warns. The result's `root` is differentiable
+    Derivatives left out are funcad's for "newton" and "halley"; None is what it means for SciPy. Functions as `fprime` and
+    `fprime2` (True: f returns the value and its derivatives) are compared with funcad's where the search starts, and a
+    difference warns. The result's `root` is differentiable
     in `args` and whatever f closes over, not in where the search starts. Traced, the result holds root, converged, iterations
     and function_calls, and a failure warns.
 
@@ -198,34 +198,40 @@ def root_scalar(
     one, points, dtype = _scalar_problem("root_scalar", f, args, [x0, x1, *ends])
     kind = method
     if kind is None and bracket is None and x1 is None:
-        kind = "halley" if callable(fprime2) else "newton"
-    claims = _slope_claims("root_scalar", f, (fprime, fprime2), args, next(p for p in [*points, 1.0] if p is not None), dtype)
-    value, slope = one.compiled(), one.compiled(grad)
-    bend = one.compiled(lambda g: grad(grad(g)))
+        kind = "halley" if callable(fprime2) else "newton" if fprime is not None or dtype.itemsize < 8 else None
+    at = next(p for p in [*points, 1.0] if p is not None)
+    claims, slopes = _slope_claims("root_scalar", f, (fprime, fprime2), args, at, dtype)
+    value, own_slopes = one.plain(), (one.compiled(grad), one.compiled(lambda g: grad(grad(g))))
+    given = Handed(one, dtype)
+    handed = [given.slope(d, slope, dtype.type(1)) for d, slope in zip((fprime, fprime2), slopes)]
 
     def run(numbers: list[Any], values: Any) -> Any:
-        narrow = dtype.type
+        narrow, own = dtype.type, values[: len(one.values)]
         more: dict[str, Any] = {}
-        if kind in ("newton", "halley"):
-            more["fprime"] = lambda x: float(slope(narrow(x), *values))
-        if kind == "halley":
-            more["fprime2"] = lambda x: float(bend(narrow(x), *values))
+        for name, hand, ours in zip(("fprime", "fprime2"), handed, own_slopes):
+            d = hand(values)
+            if d == OWN:
+                here = kind == "halley" or kind == "newton" and name == "fprime"
+                d = (lambda x, ours=ours: float(ours(narrow(x), *own))) if here else None
+            more[name] = (lambda x, d=d: float(d(x))) if callable(d) else d
         start, second, low, high = numbers
         if low is not None:
             more["bracket"] = [float(low), float(high)]
         return scipy_optimize().root_scalar(
-            lambda x: float(value(narrow(x), *values)),
+            lambda x: float(value(narrow(x), *own)),
             method=kind,
             x0=None if start is None else float(start),
             x1=None if second is None else float(second),
-            xtol=xtol, rtol=rtol, maxiter=maxiter, options=options, **more,
-        )  # fmt: skip
+            xtol=xtol,
+            rtol=rtol,
+            maxiter=maxiter,
+            options=options,
+            **more,
+        )
 
-    if not is_abstract(*points, *one.values):
-        check_claims(claims, claims[0].start if claims else None)
+    if given.known(claims, claims[0].start if claims else None, *points):
         return run(points, ())
-    _raise_untraceable(one)
-    return _one_root("root_scalar", one, points, dtype, run, claims)
+    return _one_root("root_scalar", one, points, dtype, run, claims, given.values)
 
 
 class _SlopeClaim(Claim):
@@ -236,21 +242,31 @@ class _SlopeClaim(Claim):
         self.start = start
 
 
-def _slope_claims(what: str, f: Any, given: tuple, args: Any, at: Any, dtype: Any) -> list[_SlopeClaim]:
-    """What is said of the first and the second derivative of f."""
+def _slope_claims(
+    what: str, f: Any, given: tuple, args: Any, at: Any, dtype: Any
+) -> tuple[list[_SlopeClaim], list[Any]]:  # fmt: skip
+    """What is said of the first and the second derivative of f, and the functions that say it, of a number."""
     args, start = _tuple(args), reshape(convert(fnp.asarray(at), dtype), shape=(1,))
     own: Any = lambda x: number_of(what, f(x, *args), dtype)
-    claims = []
+    claims, slopes = [], []
     for name, g in zip(("fprime", "fprime2"), given):
         own = grad(own)
+        slopes.append(lambda x, g=g: number_of(what, g(x, *args), dtype))
         if callable(g):
-            number = lambda v, g=g: reshape(number_of(what, g(v[0], *args), dtype), shape=(1,))
-            claims.append(_SlopeClaim(f"{what}: {name}", number, lambda v, own=own: reshape(own(v[0]), shape=(1,)), start))
-    return claims
+            number = lambda v, g=slopes[-1]: reshape(g(v[0]), shape=(1,))
+            ours = lambda v, own=own: reshape(own(v[0]), shape=(1,))
+            claims.append(_SlopeClaim(f"{what}: {name}", number, ours, start))
+    return claims, slopes
 
 
 def _one_root(
-    what: str, one: Hoisted, points: list[Any], dtype: Any, run: Callable[..., Any], claims: list[_SlopeClaim]
+    what: str,
+    one: Hoisted,
+    points: list[Any],
+    dtype: Any,
+    run: Callable[..., Any],
+    claims: list[_SlopeClaim],
+    values: Sequence[Any],
 ) -> Any:
     """The traced form: `run(points, values)` gives SciPy's RootResults."""
     present = [p is not None for p in points]
@@ -263,13 +279,14 @@ def _one_root(
         if not found.converged:
             warn_failure(what, found.flag)
         counts = {"iterations": integer(found, "iterations"), "function_calls": integer(found, "function_calls")}
-        return np.asarray([found.root], dtype), {"converged": np.bool_(found.converged), **counts}
+        whole = {"root": dtype.type(found.root), "converged": np.bool_(found.converged), **counts}
+        return np.asarray([found.root], dtype), whole
 
     residual = lambda v: reshape(one.function(v[0], *one.values), shape=(1,))
     guess = claims[0].start if claims else np.zeros(1, dtype)
-    fields = {"converged": _BOOL, "iterations": _INT, "function_calls": _INT}
-    x, counts = implicit_root(residual, guess, host, [*known, *one.values], fields, claims=claims)
-    return result_of(root=x[0], **counts)
+    fields = {"root": dtype, "converged": _BOOL, "iterations": _INT, "function_calls": _INT}
+    x, aux = Settling(residual, guess).root(guess, host, [*known, *values], fields, claims)
+    return result_of(root=lend(aux.pop("root"), x[0]), **aux)
 
 
 def _bracketing(name: str) -> Callable[..., Any]:
@@ -286,18 +303,23 @@ def _bracketing(name: str) -> Callable[..., Any]:
         disp: bool = True,
     ) -> Any:
         one, points, dtype = _scalar_problem(name, f, args, [a, b])
-        value = one.compiled()
+        value = one.plain()
 
         def run(numbers: list[Any], values: Any, full: bool = True) -> Any:
             return getattr(scipy_optimize(), name)(
-                lambda x: float(value(dtype.type(x), *values)), float(numbers[0]), float(numbers[1]),
-                xtol=xtol, rtol=rtol, maxiter=maxiter, full_output=full, disp=disp,
-            )  # fmt: skip
+                lambda x: float(value(dtype.type(x), *values)),
+                float(numbers[0]),
+                float(numbers[1]),
+                xtol=xtol,
+                rtol=rtol,
+                maxiter=maxiter,
+                full_output=full,
+                disp=disp,
+            )
 
-        if not is_abstract(*points, *one.values):
+        if Handed(one, dtype).known((), None, *points):
             return run(points, (), full_output)
-        _raise_untraceable(one)
-        found = _one_root(name, one, points, dtype, lambda numbers, values: run(numbers, values)[1], [])
+        found = _one_root(name, one, points, dtype, lambda numbers, values: run(numbers, values)[1], [], one.values)
         return (found.root, found) if full_output else found.root
 
     method.__name__ = method.__qualname__ = name
@@ -353,7 +375,7 @@ def toms748(
 def newton(
     func: Callable[..., Any],
     x0: Any,
-    fprime: Any = None,
+    fprime: Any = OWN,
     args: tuple = (),
     tol: float = 1.48e-08,
     maxiter: int = 50,
@@ -365,10 +387,10 @@ def newton(
 ) -> Any:
     """A root of `func(x, *args)` near x0 by Newton's method, element by element if x0 is an array, as `scipy.optimize.newton`.
 
-    The derivative is funcad's; a `fprime` that is given is compared with it at x0, and a difference warns. Of arrays of
-    unknowns `fprime2` and `x1` (Halley's method and that of secants) must be left out, and so must `full_output` (TypeError):
-    the root is the same. Of one number they are as in `root_scalar`. Differentiable in `args` and whatever func closes over,
-    not in x0.
+    `fprime` left out is funcad's derivative, None is SciPy's method of secants; a function is compared with funcad's at x0, and
+    a difference warns, as that of `fprime2` does for one unknown. Differentiable in `args` and whatever func closes over, not
+    in x0. With `full_output` of one unknown the second result is `root_scalar`'s; of arrays of unknowns it is refused
+    (TypeError).
 
     >>> import funcad
     >>> root = lambda c: funcad.scipy.optimize.newton(lambda x: x * x - c, 3.0)
@@ -379,48 +401,66 @@ def newton(
     vector, start = unknown("newton: x0", x0)
     if len(vector.shapes) != 1:
         raise TypeError("newton: x0 must be one array or number; use root for other pytrees")
-    for name, given in (("fprime2", fprime2), ("x1", x1), ("full_output", full_output or None)):
-        if given is None:
-            continue
-        if vector.shapes[0]:
-            raise TypeError(f"newton: of arrays of unknowns leave {name} out; the root is the same")
-        kind = ("secant" if x1 is not None else "newton") if fprime is None else "halley" if fprime2 is not None else "newton"
-        slopes = (fprime, fprime2 if kind == "halley" else None)
-        found = root_scalar(func, args, kind, None, *slopes, x0, x1 if kind == "secant" else None, tol, rtol or None, maxiter)
+    if not vector.shapes[0]:
+        kind = "secant" if fprime is None else "newton" if fprime2 is None else "halley"
+        kind = "secant" if x1 is not None and fprime == OWN else kind
+        slopes = (None if kind == "secant" else fprime, fprime2 if kind == "halley" else None)
+        second = x1 if kind == "secant" else None
+        found = root_scalar(func, args, kind, None, *slopes, x0, second, tol, rtol or None, maxiter)
         converged = concrete_value(found.converged)
         if disp and type(converged) is not Tracer and not converged:
             raise RuntimeError(f"Failed to converge after {maxiter} iterations, value is {concrete_value(found.root)}.")
         return (found.root, found) if full_output else found.root
+    if full_output:
+        raise TypeError("newton: of arrays of unknowns leave full_output out; the root is the same")
     square = _square("newton", lambda x: func(x, *args), vector)
     equations = Hoisted(square, start)
     slope = lambda v: jvp(square, (v,), (np.ones_like(v),))[1]
-    claims = []
-    if fprime is not None:
-        claims = [Claim("newton: fprime", _square("newton: fprime", lambda x: fprime(x, *args), vector), slope, start)]
-    value = equations.compiled()
+    rows = _square("newton: fprime", lambda x: fprime(x, *args), vector)
+    claims = [Claim("newton: fprime", rows, slope, start)] if callable(fprime) else []
+    value = equations.plain()
     along = equations.compiled(lambda f: lambda v, *values: jvp(lambda u: f(u, *values), (v,), (np.ones_like(v),))[1])
+    given = Handed(equations, vector.dtype)
+    first = given.derivative(fprime, rows, start)
+    second = given.add(fprime2, _square("newton: fprime2", lambda x: fprime2(x, *args), vector), start)
 
     def run(x: Any, *values: Any) -> Any:
-        shape = (lambda v: v) if vector.shapes[0] else (lambda v: v[0])
+        own = values[: len(equations.values)]
         narrow = lambda v: np.asarray(v, vector.dtype).reshape(vector.size)
-        f, fp = (lambda v, g=g: shape(np.asarray(g(narrow(v), *values))) for g in (value, along))
-        out = scipy_optimize().newton(f, shape(np.asarray(x)), fp, tol=tol, maxiter=maxiter, rtol=rtol, disp=disp)
+        f, fp = (lambda v, g=g: np.asarray(g(narrow(v), *own)) for g in (value, along))
+        slope = first(values)
+        slope = slope if slope != OWN else fp if x1 is None else None
+        other = x1
+        if other is not None:
+            other = np.broadcast_to(np.asarray(x1, vector.dtype), vector.shapes[0]).ravel()
+        more = {"fprime2": second(values), "x1": other, "rtol": rtol, "disp": disp}
+        out = scipy_optimize().newton(f, np.asarray(x), slope, tol=tol, maxiter=maxiter, **more)
         return np.asarray(out, vector.dtype).reshape(vector.size)
 
-    return _on_vectors("newton", vector, equations, start, run, claims)
+    return _on_vectors("newton", vector, equations, start, run, claims, given)
 
 
 def _on_vectors(
-    what: str, vector: Vector, equations: Hoisted, start: Any, run: Callable[..., Any], claims: Sequence[Claim] = ()
+    what: str,
+    vector: Vector,
+    equations: Hoisted,
+    start: Any,
+    run: Callable[..., Any],
+    claims: Sequence[Claim],
+    given: Handed,
 ) -> Any:
     """`run(start, *values)` gives the root, or raises."""
-    if not is_abstract(start, *equations.values):
-        check_claims(claims, start)
+    if given.known(claims, start):
         return vector.tree(run(start))
-    _raise_untraceable(equations)
     residual = lambda v: equations.function(v, *equations.values)
-    x, _ = implicit_root(residual, start, lambda v, *values: (run(v, *values), {}), equations.values, {}, claims=claims)
-    return vector.tree(x)
+    fields = {"x": ShapeDtypeStruct((vector.size,), vector.dtype)}
+
+    def host(v: Any, *values: Any) -> tuple[Any, dict]:
+        x = run(v, *values)
+        return x, {"x": x}
+
+    x, aux = Settling(residual, start).root(start, host, given.values, fields, claims)
+    return vector.tree(lend(aux["x"], x))
 
 
 @api
@@ -440,14 +480,15 @@ def fixed_point(
     vector, start = unknown("fixed_point: x0", x0)
     mapped = _square("fixed_point", lambda x: func(x, *args), vector)
     equations = Hoisted(lambda v: mapped(v) - v, start)
-    value = equations.compiled()
+    given = Handed(equations, vector.dtype)
+    step_of = given.add(func, mapped, start)
 
     def run(x: Any, *values: Any) -> Any:
-        step = lambda v: value(np.asarray(v, vector.dtype), *values) + v
+        step = step_of(values)
         found = scipy_optimize().fixed_point(step, np.asarray(x), xtol=xtol, maxiter=maxiter, method=method)
         return np.asarray(found, vector.dtype)
 
-    return _on_vectors("fixed_point", vector, equations, start, run)
+    return _on_vectors("fixed_point", vector, equations, start, run, (), given)
 
 
 mirrors([root, root_scalar, bisect, brenth, brentq, ridder, toms748, newton, fixed_point], "scipy.optimize")

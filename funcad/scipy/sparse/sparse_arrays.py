@@ -8,6 +8,7 @@ one leaf, so it goes through jit, grad and vmap.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import importlib
 import operator
@@ -89,7 +90,7 @@ class SparseArray:
         self._places = places
         self.kind = kind
         self._numbers: dict[tuple[int, int], int] | None = None  # of one that is being written: where each element is
-        self._written: dict[tuple[int, int], Any] = {}  # what waits: a number, or an array and the place in it
+        self._written: dict[tuple[int, int], Any] = {}  # what waits: a number, an array and the place in it, or `_Sum`
         self._shown: Any = None  # the elements in the order of this format, which were handed out, and how they were then
 
     @property
@@ -209,6 +210,8 @@ class SparseArray:
     def _waiting(self, at: tuple[int, int]) -> Any:
         """One element of an array that is being written."""
         found = self._written.get(at)
+        if type(found) is _Sum:
+            found = self._written[at] = found.upto(len(found))
         if found is None:
             k = self._numbers.get(at) if self._numbers is not None else None
             return self._data.dtype.type(0) if k is None else self._data[k]
@@ -220,6 +223,7 @@ class SparseArray:
         found, there = [], []
         for k, at in enumerate(zip(row.ravel().tolist(), col.ravel().tolist())):
             value = written.get(at)
+            value = self._waiting(at) if type(value) is _Sum else value
             value = (kept, numbers[at]) if value is None and at in numbers else value
             if value is not None:
                 found.append(value)
@@ -251,7 +255,7 @@ class SparseArray:
         old = [(k, v) for at, v in written.items() if (k := numbers.get(at)) is not None]
         new = [(at, v) for at, v in written.items() if at not in numbers]
         data = self._data
-        values = _together([v for _, v in [*old, *new]])
+        values = _added_up([v for _, v in [*old, *new]])
         dtype = np.result_type(dtype_of(data), dtype_of(values)) if not len(self._places.row) else dtype_of(data)
         data, values = convert(fnp.asarray(data), dtype), convert(values, dtype)
         if old:
@@ -291,6 +295,21 @@ class SparseArray:
         flat = fnp.reshape(fnp.array(fnp.broadcast_to(value, row.shape)), -1)
         places = zip(row.ravel().tolist(), col.ravel().tolist())
         self._written.update([(at, (flat, k)) for k, at in enumerate(places)])
+
+    def adding(self) -> _Adding:
+        return _Adding(self)
+
+    def added_to(self, index: Any) -> tuple[tuple[int, int], Any] | None:
+        """The place of one element that a loop adds to, and what waits there: a number or a sum, from 0; None of others."""
+        if self._numbers is None or type(index) is not tuple or not _INTEGERS.issuperset(map(type, index)):
+            return None
+        at: Any = tuple(map(int, index))  # numbers of NumPy's are compared slowly
+        found = self._written.get(at)
+        if type(found) is _Sum or type(found) is Tracer and type(found.primal) is np.float64:
+            return at, found
+        if found is None and self._data.dtype == np.float64 and self._pair(at) == at and at not in self._numbers:
+            return at, _Sum([np.float64(0)])
+        return None
 
     def _grid(self, index: Any) -> tuple[np.ndarray, np.ndarray]:
         """The rows and columns of the elements at an index."""
@@ -589,6 +608,60 @@ class SparseArray:
 
     def __rsub__(self, other: Any) -> Any:
         return -self + other
+
+
+class _Sum(list):
+    """What a loop has added to an element, one after the other."""
+
+    __slots__ = ()
+
+    def upto(self, n: int) -> Any:
+        return functools.reduce(operator.add, self[:n])
+
+
+class _Adding:
+    """Stands for A in `A[i, j] += value`: what is added to an element waits, and all elements are added up at once.
+
+    Invariant: a sum is that of the elements when they were read, also if what computes the value writes A meanwhile.
+    """
+
+    __slots__ = ("a", "at", "found", "n")
+
+    def __init__(self, a: SparseArray):
+        self.a = a
+
+    def __getitem__(self, index: Any) -> Any:
+        there = self.a.added_to(index)
+        if there is None:
+            return self.a[index]
+        self.at, self.found = there
+        self.n = len(self.found) if type(self.found) is _Sum else 1
+        return self
+
+    def __iadd__(self, value: Any) -> Any:
+        found, n, written = self.found, self.n, self.a._written
+        summed, now = type(found) is _Sum, written.get(self.at)
+        as_read = now is found or now is None and summed and n == 1  # a sum that begins here
+        if not as_read or summed and len(found) != n or type(value) is not Tracer or type(value.primal) is not np.float64:
+            return (found.upto(n) if summed else found) + value
+        if summed:
+            found.append(value)
+        if now is not found or not summed:
+            written[self.at] = found if summed else _Sum([found, value])
+        return self
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        if value is not self:
+            self.a[index] = value
+
+
+def _added_up(values: list[Any]) -> Any:
+    """`_together`, of sums too: each from its first number on, in the order in which was added."""
+    first = _together([v[0] if type(v) is _Sum else v for v in values])
+    more = [(k, u) for k, v in enumerate(values) if type(v) is _Sum for u in v[1:]]
+    if not more:
+        return first
+    return fnp.at(first)[np.array([k for k, _ in more])].add(_together([u for _, u in more]))
 
 
 def _together(values: list[Any]) -> Any:
