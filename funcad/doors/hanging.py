@@ -7,7 +7,6 @@ as they are complete: a module's functions are at hand then, and the first gradi
 
 from __future__ import annotations
 
-import gc
 import sys
 from _thread import get_ident
 from collections.abc import Sequence
@@ -68,9 +67,6 @@ class _Arrivals:
     """Sees modules of the table being imported."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
-        if name.startswith("funcad.") and not gc.get_freeze_count():  # as of `import funcad`: together they count as old
-            gc.freeze()
-            gc.unfreeze()
         if name not in _CODE and name not in IN_MODULES or name in _done or not config.doors:
             return None
         specs = (f.find_spec(name, path, target) for f in sys.meta_path if f is not self and hasattr(f, "find_spec"))
