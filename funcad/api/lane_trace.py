@@ -76,7 +76,7 @@ class LaneTrace(AbstractTrace):
 
     __slots__ = (
         *("work", "lanes", "kept", "left", "values", "mapped", "axis_name", "log", "logged", "spent", "alone"),
-        *("tape", "turned", "outside_of"),
+        *("tape", "short", "turned", "outside_of"),
     )
     of_lanes = True
 
@@ -104,7 +104,7 @@ class LaneTrace(AbstractTrace):
         self.spent = self.alone = 0.0
         self.outside_of = state.abstract, state.staging, state.axis_env  # how it is outside
         self.recorder = self
-        self.tape = None  # of the gradient whose function runs
+        self.short = self.tape = None  # of the gradient whose function runs
         self.turned = False
 
     def protect(self, x: Any) -> Any:

@@ -115,7 +115,7 @@ class VJPNode(Node):
         owner = _owner(LinearizingTrace, trace)
         tape = owner.tape
         if tape is None:
-            tape = owner.protector = owner.tape = Tape(owner, [value], [True])
+            tape = owner.protector = owner.short = owner.tape = Tape(owner, [value], [True])
             number, tape.starts = 0, {0: self}
         else:  # a further input of a tape that has rows: a row without a pull
             number = tape.first + len(tape.pulls)

@@ -112,6 +112,7 @@ class Trace:
     settle: Callable[[Tracer], None] | None = None  # ends that a value is written in place (writes/held.py)
     holds: bool = False  # do its arrays hold buffers that nobody else has (writes/held.py)?
     tape: Any = None  # of a following trace: where common operations are written down instead of recorded
+    short: Any = None  # who has short ways for common operations: the tape, or in forward mode pushes
     settled: Sequence[object] | None = None  # the tangents that are told by their numbers, when they are known
     decide: Callable[[Tracer], bool] | None = None  # says whether a condition holds everywhere, where values are at hand
     reads: Callable[[Tracer, str], None] | None = None  # is told what Python's control flow reads, and how

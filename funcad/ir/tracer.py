@@ -11,7 +11,7 @@ a number in every `isinstance`, so code of funcad's own asks for `type(x)`, or `
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,9 +21,6 @@ from funcad.host.devices import device_in_use, is_device
 from funcad.host.real_types import Length, Unseen, kind_of
 from funcad.host.where import Source
 from funcad.ir.aval import TRACERS, AnyAval, Aval, LiteralAval, Value, aval_of
-
-if TYPE_CHECKING:
-    pass
 
 _NUMBERS = frozenset([float, np.float64])
 

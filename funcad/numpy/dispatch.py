@@ -167,7 +167,7 @@ def documented(name: str, own: str | None, alias: str = "copy") -> str:
 
 TABLE: dict[Any, Callable[..., Any]] = {}
 _REFUSING = (operator.truediv, operator.pow)
-QUICK: dict[Any, tuple[Any, Any]] = {}  # ufunc -> what a tape may write down, see `_written_down`; None: the ufunc
+QUICK: dict[Any, tuple[Any, Any]] = {}  # ufunc -> what has a short way, see `_by_short_way`; None: the ufunc
 _METHODS: dict[tuple[Any, str], Callable[..., Any]] = {}  # (ufunc, "reduce" | "accumulate") -> function(x, axis, ...)
 
 
@@ -450,15 +450,14 @@ def _with_options(ufunc: Any, implementation: Callable[..., Any], inputs: Sequen
 
 
 def ufunc_of_tracer(self: Tracer, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-    """`Tracer.__array_ufunc__`, which looks at once for the short ways of a gradient's tape."""
-    tape = self.owner.tape
-    if method == "__call__" and not kwargs and (quick := QUICK.get(ufunc)) is not None:
-        if tape is not None:
-            out = tape.unary(quick[0], ufunc, self) if quick[1] is None else _written_down(*quick, *inputs)
+    """`Tracer.__array_ufunc__`, which looks at once for the short ways of a derivative."""
+    short = self.owner.short
+    if short is not None and method == "__call__" and not kwargs:
+        quick = QUICK.get(ufunc)
+        if quick is not None:
+            out = short.unary(quick[0], ufunc, self) if quick[1] is None else _by_short_way(*quick, *inputs)
             if out is not None:
                 return out
-        elif quick[1] is None and type(self.primal) is _ndarray and self.primal.dtype is _F64 and ufunc is not np.square:
-            return quick[0](self)
     return array_ufunc(ufunc, method, inputs, kwargs)
 
 
@@ -472,11 +471,11 @@ def function_of_tracer(self: Tracer, function: Any, types: Any, args: Any, kwarg
     return implementation(*args, **kwargs)
 
 
-def _written_down(primitive: Any, operation: Any, x: Any, y: Any = None) -> Any:
-    """The result by the short way of a gradient's tape, of two operands or of one where the slope turns; or None."""
+def _by_short_way(primitive: Any, operation: Any, x: Any, y: Any = None) -> Any:
+    """The result by the short way of a derivative, of two operands or of one where the slope turns; or None."""
     trace = (x if type(x) is Tracer else y).owner
     if y is None:
-        out = trace.tape.unary(primitive, operation, x)
+        out = trace.short.unary(primitive, operation, x)
         if out is not None and not trace.turned:
             trace.turned = True
         return out
@@ -484,11 +483,11 @@ def _written_down(primitive: Any, operation: Any, x: Any, y: Any = None) -> Any:
         return None  # of Python's numbers, where NumPy's function warns and Python's operator raises
     if operation is operator.pow and type(y) is not Tracer:  # `power` looks at a constant exponent
         return None
-    if trace.tape is None or trace.turned and x is y:  # a square, which may be known exactly
+    if trace.short is None or trace.turned and x is y:  # a square, which may be known exactly
         return None
     if operation is np.matmul:
-        return trace.tape.product(x, y)
-    out = trace.tape.binary(primitive, operation, x, y)
+        return trace.short.product(x, y)
+    out = trace.short.binary(primitive, operation, x, y)
     return out if out is None or type(out.primal) in _STRONG else strong(out)
 
 

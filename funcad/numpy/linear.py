@@ -67,11 +67,11 @@ def _matrices(x: Any, y: Any) -> bool:
 
 
 def _quick(x: Any, y: Any) -> Any:
-    """The product of the common operands, by the tape of an un-jitted gradient or as the equation; None for all others."""
+    """The product of common operands, by the short way of an un-jitted derivative or as the equation; None for all others."""
     t = x if type(x) is Tracer else y
-    tape = t.owner.tape if type(t) is Tracer else None
-    if tape is not None:
-        out = tape.product(x, y)
+    short = t.owner.short if type(t) is Tracer else None
+    if short is not None:
+        out = short.product(x, y)
         if out is not None:
             return out
     return contraction.dot_general_p(x, y, dimension_numbers=contraction.MATRICES) if _matrices(x, y) else None

@@ -435,9 +435,9 @@ def _arithmetic(function: Any, x: Any, y: Any) -> Any:
 
 
 def add(x: Any, y: Any) -> Any:
-    tape = (x if type(x) is Tracer else y).owner.tape
-    if tape is not None:
-        out = tape.binary(add_p, operator.add, x, y)
+    short = (x if type(x) is Tracer else y).owner.short
+    if short is not None:
+        out = short.binary(add_p, operator.add, x, y)
         if out is not None:
             return out
     if same_aval(x, y):
@@ -447,9 +447,9 @@ def add(x: Any, y: Any) -> Any:
 
 
 def sub(x: Any, y: Any) -> Any:
-    tape = (x if type(x) is Tracer else y).owner.tape
-    if tape is not None:
-        out = tape.binary(sub_p, operator.sub, x, y)
+    short = (x if type(x) is Tracer else y).owner.short
+    if short is not None:
+        out = short.binary(sub_p, operator.sub, x, y)
         if out is not None:
             return out
     if same_aval(x, y):
@@ -473,9 +473,9 @@ def mul(x: Any, y: Any) -> Any:
         out = arithmetic.exact_power(x, 2)
         if out is not None:
             return out
-    tape = (x if type(x) is Tracer else y).owner.tape
-    if tape is not None:
-        out = tape.binary(mul_p, operator.mul, x, y)
+    short = (x if type(x) is Tracer else y).owner.short
+    if short is not None:
+        out = short.binary(mul_p, operator.mul, x, y)
         if out is not None:
             return out
     if same_aval(x, y):
@@ -485,9 +485,9 @@ def mul(x: Any, y: Any) -> Any:
 
 
 def truediv(x: Any, y: Any) -> Any:
-    tape = (x if type(x) is Tracer else y).owner.tape
-    if tape is not None:
-        out = tape.binary(div, operator.truediv, x, y)
+    short = (x if type(x) is Tracer else y).owner.short
+    if short is not None:
+        out = short.binary(div, operator.truediv, x, y)
         if out is not None:
             return out
     return _as_python("/", _divide, x, y)
@@ -542,9 +542,9 @@ def pow(x: Any, y: Any, modulo: Any = None) -> Any:
     """x ** y; constant exponents go to square, sqrt and integer powers."""
     if modulo is not None:
         return NotImplemented
-    tape = (x if type(x) is Tracer else y).owner.tape
-    if tape is not None:
-        out = _power_on_tape(tape, x, y)
+    short = (x if type(x) is Tracer else y).owner.short
+    if short is not None:
+        out = _short_power(short, x, y)
         if out is not None:
             return out
     return _as_python("**", _power, x, y)
@@ -561,18 +561,18 @@ def _power(x: Any, y: Any) -> Any:
     return _loop(transcendental.pow, np.power, x, y)
 
 
-def _power_on_tape(tape: Any, x: Any, y: Any) -> Any:
-    """The power by the short ways of a tape, as `pow` would choose it; None for everything else."""
+def _short_power(short: Any, x: Any, y: Any) -> Any:
+    """The power by a derivative's short ways, as `pow` would choose it; None for everything else."""
     n = y if type(y) is int else int(y) if type(y) is float and y.is_integer() else None
     if n is not None:
-        if tape.trace.turned or not n or abs(n) >= 2**31 or type(x) is not Tracer:
+        if short.trace.turned or not n or abs(n) >= 2**31 or type(x) is not Tracer:
             return None
         p = concrete_value(x.primal) if type(x.primal) is Tracer and x.primal.atom is None else x.primal
         if type(p) is float:
             operator.pow(p, n)  # or Python's own error
         run, params, bits = _integer_power(n)
-        return tape.unary(arithmetic.integer_pow_p, run, x, params, bits)
-    return None if type(y) is float and y == 0.5 else tape.binary(transcendental.pow_p, operator.pow, x, y)
+        return short.unary(arithmetic.integer_pow_p, run, x, params, bits)
+    return None if type(y) is float and y == 0.5 else short.binary(transcendental.pow_p, operator.pow, x, y)
 
 
 @remembers(256)
@@ -582,8 +582,8 @@ def _integer_power(n: int) -> tuple:
 
 
 def matmul(x: Any, y: Any) -> Any:
-    tape = (x if type(x) is Tracer else y).owner.tape
-    out = None if tape is None else tape.product(x, y)
+    short = (x if type(x) is Tracer else y).owner.short
+    out = None if short is None else short.product(x, y)
     if out is not None:
         return out
     return linear.matmul_of(x, y) if is_operand(x) and is_operand(y) else NotImplemented
@@ -715,9 +715,9 @@ def _weak_bool(x: Any) -> Any:
 
 
 def neg(x: Any) -> Any:
-    tape = x.owner.tape if type(x) is Tracer else None
-    if tape is not None:
-        out = tape.unary(neg_p, operator.neg, x)
+    short = x.owner.short if type(x) is Tracer else None
+    if short is not None:
+        out = short.unary(neg_p, operator.neg, x)
         if out is not None:
             return out
     aval = aval_of(x)
@@ -737,9 +737,9 @@ def pos(x: Any) -> Any:
 
 
 def absolute(x: Any) -> Any:
-    tape = x.owner.tape if type(x) is Tracer else None
-    if tape is not None:
-        out = tape.unary(arithmetic.abs_, operator.abs, x)
+    short = x.owner.short if type(x) is Tracer else None
+    if short is not None:
+        out = short.unary(arithmetic.abs_, operator.abs, x)
         if out is not None:
             x.owner.turned = True
             return out
@@ -797,7 +797,7 @@ def array_namespace(x: Any, api_version: Any = None) -> Any:
     return Tracer.namespace.numpy.array_api
 
 
-# -- the short ways of a gradient's tape for NumPy's functions
+# -- a derivative's short ways for NumPy's functions
 
 _UNARY = "sin cos tan sinh cosh tanh arcsin arccos arctan arcsinh arccosh arctanh exp exp2 expm1 log log2 log10 log1p".split()
 QUICK.update({getattr(np, n): (getattr(transcendental, n), None) for n in _UNARY})

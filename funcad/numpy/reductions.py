@@ -110,8 +110,8 @@ def sum_(
     where: Any = _NO,
 ) -> Any:
     if type(a) is Tracer and dtype is None and out is None and initial is _NO and where is _NO:
-        tape = a.owner.tape
-        result = None if tape is None else tape.reduction(reduction.reduce_sum_p, a, axis, keepdims is not _NO and keepdims)
+        short = a.owner.short
+        result = None if short is None else short.reduction(reduction.reduce_sum_p, a, axis, keepdims is not _NO and keepdims)
         if result is not None:
             return result
     return _folded(_SUM, a, axis, dtype, out, keepdims, initial, where)
@@ -160,8 +160,8 @@ def _extreme(
 def max_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NO, initial: Any = _NO, where: Any = _NO) -> Any:
     """`numpy.max`; where several elements are the largest, each gets an equal share of the derivative."""
     if type(a) is Tracer and out is None and initial is _NO and where is _NO:
-        tape = a.owner.tape
-        result = None if tape is None else tape.reduction(reduction.reduce_max_p, a, axis, keepdims is not _NO and keepdims)
+        short = a.owner.short
+        result = None if short is None else short.reduction(reduction.reduce_max_p, a, axis, keepdims is not _NO and keepdims)
         if result is not None:
             return result
     return _extreme("maximum", reduction.reduce_max, arithmetic.maximum, a, axis, out, keepdims, initial, where)
@@ -171,8 +171,8 @@ def max_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NO, initial
 def min_(a: Any, axis: Any = None, out: Any = None, keepdims: Any = _NO, initial: Any = _NO, where: Any = _NO) -> Any:
     """`numpy.min`; where several elements are the smallest, each gets an equal share of the derivative."""
     if type(a) is Tracer and out is None and initial is _NO and where is _NO:
-        tape = a.owner.tape
-        result = None if tape is None else tape.reduction(reduction.reduce_min_p, a, axis, keepdims is not _NO and keepdims)
+        short = a.owner.short
+        result = None if short is None else short.reduction(reduction.reduce_min_p, a, axis, keepdims is not _NO and keepdims)
         if result is not None:
             return result
     return _extreme("minimum", reduction.reduce_min, arithmetic.minimum, a, axis, out, keepdims, initial, where)
@@ -229,8 +229,8 @@ def counted(x: Any, axes: tuple, where: Any) -> Any:
 @implements("mean")
 def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _NO, *, where: Any = _NO) -> Any:
     if type(a) is Tracer and dtype is None and (where is _NO or where is True):
-        tape = a.owner.tape
-        total = None if tape is None else tape.reduction(reduction.reduce_sum_p, a, axis, keepdims is not _NO and keepdims)
+        short = a.owner.short
+        total = None if short is None else short.reduction(reduction.reduce_sum_p, a, axis, keepdims is not _NO and keepdims)
         if total is not None:
             p = a.primal
             n = p.size if axis is None else p.shape[axis] if type(axis) is int else counted(a, axes_of(axis, p.ndim), True)

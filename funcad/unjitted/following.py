@@ -3,8 +3,8 @@
 Idea: an operation on a tracer of a `FollowingTrace` is not written down for later; its jvp rule runs at once, at the user's
 line, inside the user's `try` and `np.errstate`, on the buffers' contents of that moment. A tracer holds its primal (an array
 or an outer tracer) and its tangent. What has no tangent (comparisons, integers, `stop_gradient`) is handed back as the
-primal itself: no longer traced, so `if`, masks and `float` simply work on it. This is forward mode; reverse mode writes down
-what its derivative needs in the same way (linearizing.py).
+primal itself: no longer traced, so `if`, masks and `float` simply work on it. This is forward mode, whose common operations
+have short ways (pushes.py); reverse mode writes down what its derivative needs in the same way (linearizing.py).
 
 Invariants: every primitive runs exactly once; an intermediate dies with the last tracer or residual that holds it. Trap: an
 output that *is* one of its operands is returned as a read-only view, or writing into it would change a residual.
@@ -37,6 +37,7 @@ from funcad.primitives.shape import broadcast_to, moves_within, rule_of
 masks = OnDemand("funcad.masks.masks")
 masked_rules = OnDemand("funcad.masks.masked_rules")
 jvp = OnDemand("funcad.transforms.jvp")
+pushes = OnDemand("funcad.unjitted.pushes")
 _NOTHING: frozenset = frozenset()
 _new: Any = object.__new__
 
@@ -77,7 +78,7 @@ class FollowingTrace(Trace):
 
     __slots__ = (
         *("moved", "turned", "masked", "arguments", "held", "doubtful"),
-        *("protector", "tape", "recording", "settled", "made", "learned"),  # of reverse mode, see linearizing.py
+        *("protector", "tape", "short", "recording", "settled", "made", "learned"),  # of reverse mode, see linearizing.py
     )
     linear = False  # are the tangents being recorded?
 
@@ -93,6 +94,7 @@ class FollowingTrace(Trace):
         self.doubtful: Any = _NOTHING  # ids of tracers whose strides may not be NumPy's, or their tangents with `linear`
         self.protector: Any = None  # keeps residuals safe: the tape, if there is one
         self.tape: Any = None
+        self.short: Any = None
         self.recording: Any = None  # where tangents are recorded
         self.settled: Any = None  # if the tape has been given up: the tangents by the numbers of its rows
         self.made: Any = None  # and what made values whose square may be known
@@ -312,7 +314,7 @@ def run_following(
             tracing.threads.pop(get_ident(), None)
         state.running, state.began = outer, began
         trace.closed = True
-        trace.function = trace.users = trace.outer = trace.held = None
+        trace.function = trace.users = trace.outer = trace.held = trace.short = None
         trace.arguments, trace.doubtful = (), _NOTHING
 
 
@@ -320,4 +322,6 @@ def follow(f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[lis
     """Run `f(*values) -> list` on pairs of primals and tangents (None: zero)."""
     if Tracer in map(type, primals):
         primals, tangents = plain_values(primals), plain_values(tangents)
-    return run_following(FollowingTrace("jvp"), f, ordinary(primals), ordinary(tangents), user_source())
+    trace = FollowingTrace("jvp")
+    trace.short = pushes.Pushes(trace)
+    return run_following(trace, f, ordinary(primals), ordinary(tangents), user_source())

@@ -116,7 +116,8 @@ def fit(ct: Any, shape: tuple[int, ...], many: int = 0) -> Any:
     if not axes:
         return ct
     if type(ct) is Tracer:
-        return reshape(reduce_sum(ct, axes=axes), shape=shape)
+        rest = reduce_sum(ct, axes=axes)
+        return reshape(rest, shape=shape) if ones else rest
     total = np.add.reduce(ct, axis=axes)
     return total.reshape((*given[:many], *shape))[()]
 

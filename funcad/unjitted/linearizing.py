@@ -78,9 +78,9 @@ class LinearizingTrace(FollowingTrace):
 
     def give_up(self, tape: Tape) -> None:
         """Within a program that is being traced, rules run at once, on tangents; those of the rows are recorded now."""
-        self.tape, self.made = None, tape.made
+        self.tape, self.short, self.made = None, None, tape.made
         if tape.lanes is not None:
-            tape.lanes.tape = None  # where operations on lanes look for it
+            tape.lanes.short = tape.lanes.tape = None  # where operations on lanes look for it
         recording = self.open_recording()
         recording.level = tape.level
         self.settled = linear_program(tape, recording)[0]
@@ -131,10 +131,10 @@ def linearize_following(
     recorder = getattr(state.abstract, "recorder", None)
     within = getattr(recorder, "of_lanes", False) and state.staging is None and not state.checked
     if not on_devices and (within or not open_traces):
-        protector = tape = trace.protector = trace.tape = Tape(trace, primals, differentiated)
+        protector = tape = trace.protector = trace.short = trace.tape = Tape(trace, primals, differentiated)
         # operators of lanes look there for short ways
         if tape.lanes is not None:
-            around, tape.lanes.tape = tape.lanes.tape, tape
+            around, tape.lanes.tape, tape.lanes.short = tape.lanes.tape, tape, tape
         n = 0
         for d in differentiated:
             tangents.append(n if d else None)
@@ -172,9 +172,9 @@ def linearize_following(
     finally:
         if trace.recording is not None:
             trace.recording.closed = True
-        trace.tape = trace.protector = trace.settled = None
+        trace.tape = trace.short = trace.protector = trace.settled = None
         if tape is not None and tape.lanes is not None:
-            tape.lanes.tape = around
+            tape.lanes.short = tape.lanes.tape = around
     return outs, nonzero, jaxpr, residuals, protector.locks
 
 

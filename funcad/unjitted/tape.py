@@ -643,7 +643,9 @@ class Tape(Protector):
             elif type(a) is not Aval and type(ufunc) is np.ufunc and not params:
                 out = ufunc(p)
             else:
-                out = bind(primitive, p, **(params or {}))
+                short = None if type(a) is Aval else p.owner.short
+                out = None if short is None else short.unary(primitive, ufunc, p, params, bits)
+                out = bind(primitive, p, **(params or {})) if out is None else out
         else:
             mode = error_mode()
             token = enter(self.user_line_mode) if mode is self.mode else self._enter()
@@ -759,8 +761,8 @@ class Tape(Protector):
         run, of_lanes, axes, params, bits = plan
         source = None
         if a is not p and p.owner is not self.lanes:
-            self.outer, tape = True, p.owner.tape
-            out = None if tape is None else tape.reduction(primitive, p, axis, False)
+            self.outer, short = True, p.owner.short
+            out = None if short is None else short.reduction(primitive, p, axis, False)
             if out is None:
                 out = bind(primitive, p, **params)
         elif a is not p:
