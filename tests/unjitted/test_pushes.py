@@ -247,4 +247,4 @@ def test_calls_of_python():
         run()
     finally:
         sys.setprofile(None)
-    assert len(calls) <= 90
+    assert len(calls) <= 120  # 78; more where other tests have loaded devices. The general way takes 170
