@@ -97,6 +97,7 @@ def lines_of(run: Callable[[], Any], kind: type[Interrupted] = Interrupted) -> i
 def interrupt(run: Callable[[], Any], n: int, kind: type[Interrupted] = Interrupted) -> None:
     """Run it, interrupted at its n-th line; what comes out is the interrupt and nothing else."""
     at = kind(n)
+    gc.disable()  # what other tests have left calls back when it is freed, and Python swallows what is raised there
     try:  # around all of it: what is freed last may run lines, too
         with at:
             run()
@@ -105,6 +106,8 @@ def interrupt(run: Callable[[], Any], n: int, kind: type[Interrupted] = Interrup
     else:
         assert at.left, f"the interrupt at line {n} of {run} was lost"
         return
+    finally:
+        gc.enable()
     assert not open_traces  # or no later call would be fast; looked at when nothing holds the frames that were left
     assert state.running is None and state.staging is None and state.abstract is None and state.observer is None
     assert state.source is None  # or all that comes would be said to have been written there
