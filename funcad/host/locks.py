@@ -21,6 +21,7 @@ import os
 import weakref
 from _thread import RLock, _local  # which `threading` hands on
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -170,7 +171,7 @@ def handed(x: Any) -> Any:
     if type(x) is np.ndarray and x.nbytes > SMALL:
         root = root_of(x)
         key = id(root)
-        _handed[key] = weakref.ref(root, lambda _: _handed.pop(key, None))
+        _handed[key] = weakref.ref(root, partial(_handed.pop, key))
     return x
 
 

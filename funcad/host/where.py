@@ -465,10 +465,9 @@ def for_user(error: Exception) -> Exception:
     if type(error) is AttributeError and noted.text and type(error.obj).__module__.startswith("funcad."):
         if hasattr(error.obj, error.name or ""):  # it has it: a look-up fails where code in C goes on in spite of our error
             error = TracerArrayConversionError(noted.text)
-    if str(error) == "Result from function call is not a proper array of floats.":  # MINPACK prints the error that it met
-        error.add_note(
-            "Remedy, if the function depends on traced values: call funcad.scipy.optimize.root, least_squares or curve_fit."
-        )
+    went_on = ("Result from function call is not a proper array of floats.", "f(a) and f(b) must have different signs")
+    if str(error) in went_on:  # what SciPy's code in C says when it has gone on in spite of our error
+        error.add_note("Remedy, of traced values: call funcad.scipy.optimize.root, brentq, least_squares or curve_fit.")
     has_notes = hasattr(error, "__notes__")
     if is_locked(error) and not has_notes:
         held = locked_arrays()

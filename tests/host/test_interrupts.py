@@ -25,6 +25,7 @@ from funcad.host.where import open_traces, state
 pytestmark = pytest.mark.group("alone")  # of time, memory, threads or counts
 
 FOLDERS = ("funcad", "llvmlite")
+SWALLOW = frozenset(["__del__", "_forget", "_gone"])  # the last two of weak references; full tables let go what they are to
 ADD = "define double @add(double %x) {{\nentry:\n  %y = fadd double %x, {number:e}\n  ret double %y\n}}\n"
 
 
@@ -37,12 +38,12 @@ def ctrl_c() -> Any:
 
 
 def watched(frame: FrameType) -> bool:
-    """Is this funcad's or llvmlite's code, and no part of a destructor, which swallows whatever is raised in it?"""
+    """Is this funcad's or llvmlite's code, and no part of what swallows whatever is raised in it, such as a destructor?"""
     name = frame.f_code.co_filename.replace("\\", "/")
     if not any([f"/{folder}/" in name for folder in FOLDERS]):
         return False
     caller: FrameType | None = frame
-    while caller is not None and caller.f_code.co_name != "__del__":
+    while caller is not None and caller.f_code.co_name not in SWALLOW:
         caller = caller.f_back
     return caller is None
 
@@ -72,6 +73,7 @@ class Interrupted:
         if event == "line" and self.left and not on_a_with(frame):
             self.left -= 1
             if not self.left:
+                self.where = "".join(traceback.format_stack(frame, 6))
                 signal.raise_signal(signal.SIGINT)
         return self.trace
 
@@ -104,7 +106,7 @@ def interrupt(run: Callable[[], Any], n: int, kind: type[Interrupted] = Interrup
     except KeyboardInterrupt:
         pass
     else:
-        assert at.left, f"the interrupt at line {n} of {run} was lost"
+        assert at.left, f"the interrupt at line {n} of {run} was lost: {at.where}"
         return
     finally:
         gc.enable()

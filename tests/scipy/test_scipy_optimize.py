@@ -363,9 +363,12 @@ def test_functions_of_scipys_name_ours():
         program = lambda solver, solve=solve: lambda a: solve(lambda x: x * x - a, solver)
         remedy = f"call funcad.scipy.optimize.{name}, which takes traced values, instead of scipy.optimize.{name}"
         for transform in (grad, lambda f: jit(f, guards=False)):
-            with config.set(doors=False), pytest.raises(TypeError, match=remedy) as caught:
+            with config.set(doors=False), pytest.raises((TypeError, ValueError)) as caught:
                 transform(program(theirs))(4.0)
-            assert caught.type in (TracerArrayConversionError, TracerBoolConversionError)
+            if caught.type is ValueError:  # it went on, and what it called next looked for an attribute: our error is gone
+                assert "different signs" in str(caught.value) and "call funcad.scipy.optimize" in caught.value.__notes__[0]
+            else:
+                assert caught.type in (TracerArrayConversionError, TracerBoolConversionError) and remedy in str(caught.value)
         assert abs(jit(program(theirs))(4.0) - 2.0) < 1e-3
         assert abs(jit(program(ours))(4.0) - 2.0) < 1e-3
     quad = "call funcad.scipy.integrate.quad, which takes"
