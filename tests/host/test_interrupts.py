@@ -40,7 +40,8 @@ def ctrl_c() -> Any:
 def watched(frame: FrameType) -> bool:
     """Is this funcad's or llvmlite's code, and no part of what swallows whatever is raised in it, such as a destructor?"""
     name = frame.f_code.co_filename.replace("\\", "/")
-    if not any([f"/{folder}/" in name for folder in FOLDERS]):
+    name = name.rpartition("/site-packages/")[2]  # an environment may lie in a folder of our name
+    if not any([f"/{folder}/" in f"/{name}" for folder in FOLDERS]):
         return False
     caller: FrameType | None = frame
     while caller is not None and caller.f_code.co_name not in SWALLOW:
