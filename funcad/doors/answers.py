@@ -23,6 +23,7 @@ from funcad.doors.codes import Answer, Maker
 from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
 from funcad.host.where import caller, state, user_source, users_frame
 from funcad.ir.tracer import Tracer, concrete_value, has_value
+from funcad.memo import remembers
 from funcad.numpy.dispatch import find, whole_table
 from funcad.numpy.promote import values_of
 
@@ -147,6 +148,7 @@ def calling(name: str, original: Callable[..., Any], answer: Callable[..., Any] 
     return lambda args, kwargs: users_call(), own
 
 
+@remembers(256, same=None)
 def _with_their_defaults(function: Callable[..., Any], original: Callable[..., Any]) -> Callable[..., Any]:
     """Derivatives that are left out are funcad's in funcad's function; here what SciPy takes for them."""
     places = list(inspect.signature(function).parameters.items())

@@ -17,8 +17,7 @@ from funcad.scipy.door import scipy_function
 
 
 def _missing(what: str) -> TypeError:
-    source = user_source()
-    where = "" if source is None else f" at {source}"
+    where = f" at {source}" if (source := user_source()) is not None else ""
     return TypeError(
         f"{what} was called with traced values{where}; funcad has no such function.\n"
         "Remedy: write it with functions that funcad has, or call it in funcad.pure_callback."
@@ -58,10 +57,9 @@ def method_of(name: str, original: Callable[..., Any]) -> Answer:
     by_own_code = own_method(name, original)
 
     def own(self: Any, *args: Any, **kwargs: Any) -> Any:
-        if any([isinstance(a, scipy_function("stats.Covariance")) for a in (*args, *kwargs.values())]):
-            return by_own_code[1](self, *args, **kwargs)
         singular = kwargs.get("allow_singular", args[3] if len(args) > 3 else False)
-        if singular and not any_traced((kwargs.get("cov"), *args[2:3])):  # SciPy finds the subspace of a known covariance
+        known = singular and not any_traced((kwargs.get("cov"), *args[2:3]))  # SciPy finds the subspace of this covariance
+        if known or any([isinstance(a, scipy_function("stats.Covariance")) for a in (*args, *kwargs.values())]):
             return by_own_code[1](self, *args, **kwargs)
         return getattr(ours(".".join(path[:-1])), path[-1])(*args, **kwargs)
 

@@ -467,7 +467,7 @@ def for_user(error: Exception) -> Exception:
             error = TracerArrayConversionError(noted.text)
     went_on = ("Result from function call is not a proper array of floats.", "f(a) and f(b) must have different signs")
     if str(error) in went_on:  # what SciPy's code in C says when it has gone on in spite of our error
-        error.add_note("Remedy, of traced values: call funcad.scipy.optimize.root, brentq, least_squares or curve_fit.")
+        error.add_note("Remedy for traced values: call funcad.scipy.optimize.root, brentq, least_squares or curve_fit.")
     has_notes = hasattr(error, "__notes__")
     if is_locked(error) and not has_notes:
         held = locked_arrays()

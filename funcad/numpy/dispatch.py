@@ -174,7 +174,7 @@ _METHODS: dict[tuple[Any, str], Callable[..., Any]] = {}  # (ufunc, "reduce" | "
 _OURS = {Tracer, np.ndarray, list, tuple, *SCALAR_AVALS}  # types of operands that have no say in what is done with them
 
 
-_ndarray, _F64 = np.ndarray, np.dtype(np.float64)
+_ndarray = np.ndarray
 
 
 def _others(kinds: Iterable[type], method: str) -> bool:

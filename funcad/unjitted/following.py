@@ -65,6 +65,11 @@ def with_value(x: Any, value: Any) -> Any:
     return result
 
 
+def whole_as_float(x: Any) -> Any:
+    """A Python integer that is a float, too, as one; everything else as it is."""
+    return float(x) if type(x) is int and -(2**53) <= x <= 2**53 else x
+
+
 def plain_result(x: Any, operands: Sequence[Any]) -> Any:
     """A result that has no tangent, as the user's code gets it."""
     if type(x) is not np.ndarray:
@@ -78,7 +83,7 @@ class FollowingTrace(Trace):
 
     __slots__ = (
         *("moved", "turned", "masked", "arguments", "held", "doubtful"),
-        *("protector", "tape", "short", "recording", "settled", "made", "learned"),  # of reverse mode, see linearizing.py
+        *("protector", "tape", "short", "recording", "settled", "made", "learned"),  # see linearizing.py and pushes.py
     )
     linear = False  # are the tangents being recorded?
 

@@ -32,10 +32,10 @@ from funcad.memo import table
 from funcad.primitives.arithmetic import add, div, mul, neg, square_p, sub
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import broadcast_to
+from funcad.unjitted.following import whole_as_float
 
 masks = OnDemand("funcad.masks.masks")
 tape = OnDemand("funcad.unjitted.tape")
-_EXACT = 2**53  # integers up to here are floats
 _ndarray, _float64, _F64 = np.ndarray, np.float64, np.dtype(np.float64)
 _new: Any = object.__new__
 _getframe = sys._getframe
@@ -114,14 +114,10 @@ class Pushes:
 
     def binary(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
         """+ - * / of doubles, or arrays of doubles: the traced result; None for everything else."""
-        p, t = self._seen(x)
-        if p is None:
-            whole = type(x) is int and -_EXACT <= x <= _EXACT
-            return self.binary(primitive, operation, float(x), y) if whole else None
-        q, u = self._seen(y)
-        if q is None:
-            whole = type(y) is int and -_EXACT <= y <= _EXACT
-            return self.binary(primitive, operation, x, float(y)) if whole else None
+        (p, t), (q, u) = self._seen(x), self._seen(y)
+        if p is None or q is None:
+            a, b = whole_as_float(x), whole_as_float(y)
+            return None if a is x and b is y else self.binary(primitive, operation, a, b)
         wide = False  # does NumPy broadcast an operand that has a tangent?
         if type(p) is _ndarray:
             wide = p.shape != q.shape if type(q) is _ndarray else u is not None

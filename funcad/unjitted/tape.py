@@ -41,14 +41,13 @@ from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.families import keeps_operands
 from funcad.primitives.shape import broadcast_to, concatenate_p, reshape, shape_of_two
 from funcad.unjitted.element_rows import ELEMENTS, READ, elements_row
-from funcad.unjitted.following import bind_known, plain_result
+from funcad.unjitted.following import bind_known, plain_result, whole_as_float
 from funcad.unjitted.kinds import SIZED, WrittenPull, has_rows, key_of, kind_of, kinds, pull_of, tail_of
 from funcad.unjitted.outside import COPIED, Outside, Protector
 
 derived_pulls = OnDemand("funcad.unjitted.derived_pulls")
 interpret = OnDemand("funcad.ir.interpret")
 partial_eval = OnDemand("funcad.transforms.partial")
-_EXACT = 2**53  # integers up to here are floats
 _getframe = sys._getframe
 _new: Any = object.__new__
 _float64, _matmul, _ndarray = np.float64, np.matmul, np.ndarray
@@ -600,10 +599,9 @@ class Tape(Protector):
 
     def _with_integer(self, primitive: Any, operation: Callable[[Any, Any], Any], x: Any, y: Any) -> Any:
         """`binary`, where an operand is a Python integer that is a float, too, or NumPy's integers beside doubles."""
-        if type(y) is int and type(x) is Tracer and -_EXACT <= y <= _EXACT:
-            return self.binary(primitive, operation, x, float(y))
-        if type(x) is int and type(y) is Tracer and -_EXACT <= x <= _EXACT:
-            return self.binary(primitive, operation, float(x), y)
+        a, b = whole_as_float(x), whole_as_float(y)
+        if a is not x or b is not y:
+            return self.binary(primitive, operation, a, b)
         # NumPy makes doubles of them, too; of what is remembered the row of that is wanted (remembered.py)
         if self.notes is None and not state.checked:
             if type(y) in _WHOLE and y.dtype.kind in "iub" and type(x) is Tracer and x.dtype is _F64:

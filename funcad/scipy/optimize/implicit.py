@@ -154,7 +154,7 @@ class Hoisted:
 
 
 class Claim(Hoisted):
-    """A derivative that the user gives, and funcad's of the same function; the latter is used, and can be derived again."""
+    """A derivative that the user gives, which SciPy's search goes by, and funcad's of the same function, to compare with."""
 
     def __init__(self, name: str, given: Flat, own: Flat, start: Any):
         super().__init__(lambda v: (given(v), own(v)), start)

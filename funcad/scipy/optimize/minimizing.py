@@ -423,8 +423,8 @@ def minimize(
     `constraints`, by the equations of Karush, Kuhn and Tucker (LinAlgError if these are singular). They do not depend on x0.
     The derivative is that of the minimum beside the point which SciPy found, if there is one within a tenth of its size.
     Traced, a solver that fails warns, besides `success`, and what SciPy returns only for the record (message, hess_inv ...) is
-    left out; under vmap the solver runs once per lane. A list of
-    plain numbers as x0 is an array and a number a vector of one element, as in SciPy.
+    left out; under vmap the solver runs once per lane. A list of plain numbers as x0 is an array and a number a vector of one
+    element, as in SciPy.
 
     >>> import numpy as np, funcad
     >>> def distance(x, a):
