@@ -67,7 +67,7 @@ def greedy(matrix: Matrix) -> np.ndarray:
     """Colours of the columns, such that columns that share a row differ; -1 for empty ones."""
     n = matrix.shape[1]
     if _work(matrix) > WORK:
-        return _numbered(np.bincount(matrix.indices, minlength=n) > 0)
+        return _each(matrix)
     graph = (matrix.T.tocsr() @ matrix).tocsr()
     pointers, indices = graph.indptr.tolist(), graph.indices.tolist()
     colours = [-1] * n
@@ -90,10 +90,18 @@ def _numbered(flags: np.ndarray) -> np.ndarray:
     return np.where(flags, np.cumsum(flags) - 1, -1)
 
 
+def _each(matrix: Matrix) -> np.ndarray:
+    """A colour of its own for each column that is not empty."""
+    return _numbered(np.bincount(matrix.indices, minlength=matrix.shape[1]) > 0)
+
+
 def _one_sided(matrix: Matrix, cost: float) -> tuple[np.ndarray, np.ndarray]:
-    """Colours of the columns and numbers of the rows found apart."""
+    """Colours of the columns and numbers of the rows found apart; none where colours of its own for each column cost less."""
     apart = heavy(np.diff(matrix.indptr), cost)
-    return greedy(_without(matrix, apart)), _numbered(apart)
+    colours, alone = greedy(_without(matrix, apart)), _each(matrix)
+    if alone.max(initial=-1) < colours.max(initial=-1) + cost * int(apart.sum()):
+        return alone, _numbered(np.zeros_like(apart))
+    return colours, _numbered(apart)
 
 
 def compression_of(matrix: Matrix) -> Compression:
