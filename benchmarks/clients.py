@@ -1,13 +1,18 @@
 """The tests of public projects that use HIPS autograd or JAX, run with that library and with funcad in its place.
 
 `python -m benchmarks.clients` makes a throw-away environment, installs the projects and what they ask for, unpacks their source
-distributions, runs their own tests twice, and prints a table: how many tests pass, and the processor time. It needs a package
+distributions, runs their own tests with each, and prints a table: how many tests pass, and the processor time. It needs a package
 index and an hour; no test of funcad's runs it. `python -m benchmarks.clients mici pymanopt` runs some of them, `--folder F`
 keeps the environments in F and uses what is there, `--results FILE` writes the table, with the names of the tests that pass
 with the library only.
 
 Idea: nothing of a project is changed. pytest loads a plugin before it collects tests; that calls `funcad.autograd.install()` or
 `funcad.jax.install()`.
+
+Trap: Python 3.11 and 3.12 keep the frames of functions in chunks of 16 kB, and ask the system for the next chunk at each call
+that does not fit. So the functions that a loop calls at the end of a chunk cost several microseconds more each, and which ones
+these are is chance: one frame more of pytest's makes a suite half as slow again, with any library. Each suite runs behind frames
+of several sizes, and the time is the mean.
 """
 
 from __future__ import annotations
@@ -25,6 +30,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PLAIN = ["-q", "--color=no", "-p", "no:cacheprovider", "--continue-on-collection-errors"]
+PADDINGS = (0, 4, 8, 12)  # kB of Python's stack that lie below pytest
+PADDED = """
+import pytest, sys
+
+def run():
+    return pytest.main(sys.argv[2:])
+
+run.__code__ = run.__code__.replace(co_stacksize=max(run.__code__.co_stacksize, 128 * int(sys.argv[1])))
+sys.exit(run())
+"""
 PLUGIN = "import funcad.{library}\n\nfuncad.{library}.install()\n"
 COMMON = ["numpy>=2.3,<2.5", "scipy>=1.17,<1.18", "pytest>=9,<10", "llvmlite>=0.45"]
 
@@ -101,13 +116,26 @@ def _processor_time() -> float:
     return used.children_user + used.children_system
 
 
-def run(python: Path, where: Path, client: Client, funcad: bool, limit: float) -> Outcome:
+def runs(python: Path, where: Path, client: Client, limit: float) -> tuple[Outcome, Outcome]:
+    """The outcome with the library and with funcad, in turns; the times are means over the paddings."""
+    theirs, ours = [], []
+    for padding in PADDINGS:
+        for funcad, outcomes in ((False, theirs), (True, ours)):
+            outcomes.append(run(python, where, client, funcad, limit, padding))
+        if theirs[-1].cut or ours[-1].cut:
+            break
+    for outcomes in (theirs, ours):
+        outcomes[-1].seconds = sum(outcome.seconds for outcome in outcomes) / len(outcomes)
+    return theirs[-1], ours[-1]
+
+
+def run(python: Path, where: Path, client: Client, funcad: bool, limit: float, padding: int) -> Outcome:
     """One run of the tests of a client, in a process of its own."""
     variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu", "MPLBACKEND": "agg"}
     variables["JAX_ENABLE_X64"] = "0"  # JAX's own default, which funcad obeys
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
-        command = [str(python), "-m", "pytest", *PLAIN, f"--junitxml={report}", *client.tests]
+        command = [str(python), "-c", PADDED, str(padding), *PLAIN, f"--junitxml={report}", *client.tests]
         if funcad:
             Path(folder, "funcad_stands_in.py").write_text(PLUGIN.format(library=client.library), encoding="utf8")
             variables["PYTHONPATH"] = os.pathsep.join([str(ROOT), folder])
@@ -167,7 +195,7 @@ def measure(folder: Path, clients: list[Client], limit: float) -> str:
         tools.append(versions(python))
         for client in chosen:
             where = sources(folder, python, client)
-            theirs, ours = (run(python, where, client, funcad, limit) for funcad in (False, True))
+            theirs, ours = runs(python, where, client, limit)
             row, names = compared(client, theirs, ours)
             print(row, *names, sep="\n  ", flush=True)
             rows.append(row)

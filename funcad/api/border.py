@@ -352,16 +352,24 @@ def check_tangents(
 
     Scalar tangents are moved to where the primals are, or the arrays in `beside`.
     """
-    p_leaves, p_tree = tree.flatten(primals)
+    leaves, structure = tree.flatten(primals)
+    check_leaves(leaves, f"{what}: {primal_name}", primals)
+    found = check_flat(leaves, structure, tangents, what, primal_name, tangent_name, leaves if beside is None else beside)
+    return leaves, found, structure
+
+
+def check_flat(
+    leaves: Sequence[Any], structure: Any, tangents: Any, what: str, primal_name: str, tangent_name: str, beside: Sequence[Any]
+) -> list:
+    """The leaves of the tangents of primals that are known to be arrays: what `check_tangents` does with them."""
     t_leaves, t_tree = tree.flatten(tangents)
-    if p_tree is not t_tree and p_tree.fitting(tangents, t_leaves, t_tree) is None:
+    if structure is not t_tree and structure.fitting(tangents, t_leaves, t_tree) is None:
         raise TangentMismatchError(
             f"{what}: {tangent_name} must have the structure of {primal_name}.\n"
-            + tree.describe_difference(p_tree, t_tree, primal_name, tangent_name)
+            + tree.describe_difference(structure, t_tree, primal_name, tangent_name)
         )
-    check_leaves(p_leaves, f"{what}: {primal_name}", primals)
     result = []
-    for i, (p, t) in enumerate(zip(p_leaves, t_leaves)):
+    for i, (p, t) in enumerate(zip(leaves, t_leaves)):
         a = p.aval if type(p) is AbstractOutput or type(p) is Tracer else p
         b = t.aval if type(t) is Tracer else t
         if type(b) is Aval and not b.weak or type(b) is np.ndarray and b.dtype.num in NUMBERS:  # the common case, at a glance
@@ -369,15 +377,15 @@ def check_tangents(
             if fits and b.dtype.kind in "fc":
                 result.append(t)
                 continue
-        result.append(_checked_tangent(p, t, what, functools.partial(_path, primals, i), primal_name, tangent_name))
-    beside = p_leaves if beside is None else beside
+        path = functools.partial(_path, structure, i)
+        result.append(_checked_tangent(p, t, what, path, primal_name, tangent_name))
     if device_in_use():
         result = on_device_of(result, beside, scalars=True)
-    return p_leaves, capture_as_inputs(result, beside), p_tree
+    return capture_as_inputs(result, beside)
 
 
-def _path(example: Any, i: int) -> str:
-    return tree.keystr(tree.flatten_with_path(example)[0][i][0])
+def _path(structure: Any, i: int) -> str:
+    return tree.keystr(structure.paths()[i])
 
 
 def _checked_tangent(p: Any, t: Any, what: str, path: Callable[[], str], primal_name: str, tangent_name: str) -> Any:

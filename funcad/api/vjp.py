@@ -25,8 +25,8 @@ from funcad.unjitted.linearizing import linearize_following
 from funcad.unjitted.tape import Tape
 
 from funcad.api.border import (  # isort: skip
-    AbstractOutput, OutTree, api, check_leaves, check_tangents, derivative_of, flat_function, flat_values, name_of, own_memory,
-    runs, tangent_aval, with_aux, zeros_for,
+    AbstractOutput, OutTree, api, check_flat, check_leaves, check_tangents, derivative_of, flat_function, flat_values, name_of,
+    own_memory, runs, tangent_aval, with_aux, zeros_for,
 )
 
 masked_rules = OnDemand("funcad.masks.masked_rules")
@@ -407,8 +407,7 @@ class _Pullback:
                 "map over its leaves leaves them.\n"
                 "Remedy: call it inside the mapped function, or map it itself: vmap(lambda p, ct: p(ct))."
             )
-        outs = self.out_tree.unflatten(self.outs)
-        _, cts, _ = check_tangents(outs, cotangent, self.__name__, "output", "cotangent", self.primals)
+        cts = check_flat(self.outs, self.out_tree, cotangent, self.__name__, "output", "cotangent", self.primals)
         found = iter(self.flat(cts, list(self.residuals)))
         grads = []
         for p, d in zip(self.primals, self.differentiable):

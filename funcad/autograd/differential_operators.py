@@ -127,7 +127,8 @@ def at(operator: Function, fun: Function, argnum: Any, /, *args: Any, **kwargs: 
     if alone and type(fun) is FunctionType and id(fun.__code__) in plainly:  # such as this function's own
         unary = fun
     try:
-        return operator(unary, tree.map(_as_floats, given[0] if single else tuple(given)))
+        x = given[0] if single else tuple(given)
+        return operator(unary, x if _are_floats(x) else tree.map(_as_floats, x))
     except Exception as error:
         raise for_user(error)  # noqa: B904 the same error
     except BaseException as stop:
@@ -142,6 +143,14 @@ def _boxes() -> Any:
 
 def _as_floats(leaf: Any) -> Any:
     return leaf.astype(float) if is_a(leaf, np.ndarray) and leaf.ndim and leaf.dtype.kind in "iub" else leaf
+
+
+def _are_floats(x: Any) -> bool:
+    """Is it a float or complex array, or a tuple or list of such ones, at a glance?"""
+    kind = type(x)
+    if kind is np.ndarray or kind is Tracer:
+        return x.dtype.kind in "fc"
+    return kind is float or (kind is tuple or kind is list) and all(map(_are_floats, x))
 
 
 def _named(f: Function, like: Function) -> Function:
@@ -272,9 +281,7 @@ def deriv(fun: Function, argnum: Any = 0) -> Function:
 
 def _check_floats(f: Function, x: Any, what: str) -> None:
     """An error for integers that are no arrays: autograd's arguments are floats."""
-    for leaf in (x,) if type(x) is np.ndarray else tree.leaves(x):
-        if type(leaf) is np.ndarray and leaf.dtype.kind in "fc":
-            continue
+    for leaf in () if _are_floats(x) else tree.leaves(x):
         if aval_of(leaf).dtype.kind not in "fc":
             raise NonDifferentiableInputError(
                 f"{what} of {name_of(f)}: the argument is {said(leaf)}, and integers and bools have no derivative.\n"
@@ -408,7 +415,11 @@ def fitting(given: Any, like: Any) -> Any:
 
 
 def _fits(x: Any, y: Any) -> bool:
-    return type(x) is type(y) is np.ndarray and x.dtype is y.dtype and x.shape == y.shape and x.dtype.kind in "fc"
+    """Have both the same structure, shapes and float dtypes, at a glance?"""
+    kind = type(x)
+    if kind is np.ndarray:
+        return type(y) is kind and x.dtype is y.dtype and x.shape == y.shape and x.dtype.kind in "fc"
+    return (kind is tuple or kind is list) and type(y) is kind and len(x) == len(y) and all(map(_fits, x, y))
 
 
 def make_jvp_reversemode(fun: Function, argnum: Any = 0) -> Function:

@@ -23,12 +23,12 @@ from funcad import tree
 from funcad.api.border import own_memory, zeros_for
 from funcad.autograd.differential_operators import at, fitting, with_pullback, with_push
 from funcad.autograd.user_boxes import getval
+from funcad.configuration import OnDemand
 from funcad.host.devices import on_device
 from funcad.host.where import open_traces, user_source
 from funcad.ir.aval import aval_of, said
 from funcad.ir.trace import next_level
 from funcad.ir.tracer import Tracer, concrete_value, snapshot, tangent_of
-from funcad.masks import masked_rules
 from funcad.numpy.methods import ATTRIBUTES
 from funcad.unjitted.backward import pull
 from funcad.unjitted.following import FollowingTrace
@@ -36,6 +36,7 @@ from funcad.unjitted.linearizing import LinearizingTrace
 from funcad.unjitted.tape import Tape
 
 __all__ = ["JVPNode", "Node", "TraceStack", "VJPNode", "backward_pass", "new_box", "node_of", "toposort", "trace_stack"]
+masked_rules = OnDemand("funcad.masks.masked_rules")
 
 
 class TraceStack:

@@ -23,6 +23,7 @@ from funcad.tree.containers import kind_of, register_object
 
 __all__ = ["SparseObject", "VSpace", "dense", "vspace"]
 _asarray, _ndarray, _randn, _sum = np.asarray, np.ndarray, np.random.randn, np.add.reduce  # which no door stands before
+_LEAF = tree.structure(0.0)
 
 
 class VSpace:
@@ -36,6 +37,9 @@ class VSpace:
     """
 
     def __init__(self, value: Any):
+        if type(value) is _ndarray:
+            self._structure, self._avals = _LEAF, [aval_of(value)]
+            return
         leaves, self._structure = tree.flatten(value)
         self._avals = list(map(aval_of, leaves))
 
@@ -82,6 +86,8 @@ class VSpace:
         return self._array().dtype.kind == "c"
 
     def _made(self, make: Callable[[Aval], Any]) -> Any:
+        if self._structure is _LEAF:
+            return make(self._avals[0])
         return self._structure.unflatten(list(map(make, self._avals)))
 
     def zeros(self) -> Any:

@@ -18,12 +18,12 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import trace_function
-from funcad.masks.masks import clean, handed_on, whole_of
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.reduction import reduce_sum
 from funcad.primitives.shape import zeros
 
 batch_rules = OnDemand("funcad.transforms.batch")
+mask = OnDemand("funcad.masks.masks")
 jvp_rules = OnDemand("funcad.transforms.jvp")
 transposing = OnDemand("funcad.transforms.transpose")
 
@@ -117,10 +117,10 @@ def _linear_masked(
 ) -> list[tuple[Any, Any]]:
     """Only the mask of a whole value goes on, and none if bwd may call collectives: other processes have a part in it."""
     given = [m for c, m in zip(cts, masks) if c is not None]
-    beyond = None if linear.bwd.over_processes else whole_of(given)
-    clear = [clean(c, m) for c, m in zip(cts, masks)]
+    beyond = None if linear.bwd.over_processes else mask.whole_of(given)
+    clear = [mask.clean(c, m) for c, m in zip(cts, masks)]
     found = _linear_transpose(clear, *inputs, linear=linear, axis_name=axis_name)
-    return [handed_on(x, c, beyond, {x: level} if is_linear(x) else {}) for x, c, level in zip(inputs, found, wanted)]
+    return [mask.handed_on(x, c, beyond, {x: level} if is_linear(x) else {}) for x, c, level in zip(inputs, found, wanted)]
 
 
 def _linear_batch(

@@ -114,14 +114,39 @@ def map(f: Callable[..., Any], tree: Any, *rest: Any, is_leaf: IsLeaf = None) ->
     map_with_path, leaves, reduce, flatten
     """
     if is_leaf is None:
-        if type(tree) in LEAF_TYPES:
+        cls = type(tree)
+        if cls in LEAF_TYPES:
             return f(tree, *rest)
-        if type(tree) is tuple and LEAF_TYPES.issuperset(builtins.map(type, tree)):
-            if not rest or builtins.all([type(other) is tuple and len(other) == len(tree) for other in rest]):
-                return tuple(builtins.map(f, tree, *rest))
+        if (cls is tuple or cls is list) and _alike(tree, rest, 4):
+            return _mapped(f, tree, rest)
     own, treedef = flatten(tree, is_leaf)
     others = [treedef.parts_of(other, f"rest[{i}]", "tree") for i, other in enumerate(rest)]
     return treedef.unflatten(list(builtins.map(f, own, *others)))
+
+
+def _alike(tree: Any, others: tuple, deepest: int) -> bool:
+    """Is a tuple or list made of leaves, and of tuples and lists of such? And has each other one parts in the same places?"""
+    for other in others:
+        if type(other) is not type(tree) or len(other) != len(tree):
+            return False
+    for i, part in enumerate(tree):
+        cls = type(part)
+        if cls in LEAF_TYPES:
+            continue
+        if not deepest or cls is not tuple and cls is not list:
+            return False
+        if not _alike(part, tuple([other[i] for other in others]) if others else others, deepest - 1):
+            return False
+    return True
+
+
+def _mapped(f: Callable[..., Any], tree: Any, others: tuple) -> Any:
+    """What `map` gives for trees that are alike."""
+    found = []
+    for parts in zip(tree, *others):
+        cls = type(parts[0])
+        found.append(_mapped(f, parts[0], parts[1:]) if cls is tuple or cls is list else f(*parts))
+    return tuple(found) if type(tree) is tuple else found
 
 
 _NO_INITIALIZER: Any = object()

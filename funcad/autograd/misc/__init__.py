@@ -1,15 +1,16 @@
-"""`autograd.misc`: flatten, optimizers, fixed points, programs that are traced once."""
+"""`autograd.misc`: flatten, optimizers, fixed points, programs that are traced once; what these need is loaded when asked for."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
-from funcad.autograd.misc import fixed_points as fixed_points
-from funcad.autograd.misc import optimizers as optimizers
 from funcad.autograd.misc.flatten import flatten as flatten
-from funcad.jitted.jit import jit
+from funcad.configuration import OnDemand
+
+jit = OnDemand("funcad.jitted.jit")
 
 
 def const_graph(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[..., Any]:
@@ -21,4 +22,10 @@ def const_graph(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[
     >>> float(power(2.0))
     8.0
     """
-    return jit(functools.partial(fun, *args, **kwargs))
+    return jit.jit(functools.partial(fun, *args, **kwargs))  # type: ignore[no-any-return]
+
+
+def __getattr__(name: str) -> Any:
+    if name in ("fixed_points", "optimizers"):
+        return import_module(f"{__name__}.{name}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -8,10 +8,12 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.vjp import vjp
 from funcad.autograd.extend import defvjp, primitive
-from funcad.control.while_loop import while_loop
+from funcad.configuration import OnDemand
 from funcad.ir.aval import aval_of
+
+loop = OnDemand("funcad.control.while_loop")
+pullbacks = OnDemand("funcad.api.vjp")
 
 __all__ = ["fixed_point"]
 
@@ -33,16 +35,17 @@ def fixed_point(
     step = f(a)
     # x0 may be of another dtype (a Python number, say): the first step decides
     start = step(x0)
-    return while_loop(lambda pair: distance(pair[0], pair[1]) > tol, lambda pair: (step(pair[0]), pair[0]), (start, x0))[0]
+    steps = loop.while_loop(lambda pair: distance(*pair) > tol, lambda pair: (step(pair[0]), pair[0]), (start, x0))
+    return steps[0]
 
 
 def _vjp(ans: Any, f: Any, a: Any, x0: Any, distance: Any, tol: float) -> Callable[[Any], Any]:
     def rev_iter(params: Any) -> Callable[[Any], Any]:
         a, x_star, x_star_bar = params
-        pullback = vjp(f(a), x_star)[1]
+        pullback = pullbacks.vjp(f(a), x_star)[1]
         return lambda g: tree.map(lambda u, v: u + v, pullback(g)[0], x_star_bar)
 
-    pullback = vjp(lambda a: f(a)(ans), a)[1]
+    pullback = pullbacks.vjp(lambda a: f(a)(ans), a)[1]
     zeros = tree.map(lambda x: np.zeros(aval_of(x).shape, aval_of(x).dtype), ans)
     return lambda g: pullback(fixed_point(rev_iter, (a, ans, g), zeros, distance, tol))[0]
 
