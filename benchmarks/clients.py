@@ -1,7 +1,7 @@
 """The tests of public projects that use HIPS autograd or JAX, run with that library and with funcad in its place.
 
 `python -m benchmarks.clients` makes a throw-away environment, installs the projects and what they ask for, unpacks their source
-distributions, runs their own tests with each, and prints a table: how many tests pass, and the processor time. It needs a package
+distributions, runs their own tests with each, prints a table: how many tests pass, and the processor time. It needs a package
 index and an hour; no test of funcad's runs it. `python -m benchmarks.clients mici pymanopt` runs some of them, `--folder F`
 keeps the environments in F and uses what is there, `--results FILE` writes the table, with the names of the tests that pass
 with the library only.
@@ -11,8 +11,8 @@ Idea: nothing of a project is changed. pytest loads a plugin before it collects 
 
 Trap: Python 3.11 and 3.12 keep the frames of functions in chunks of 16 kB, and ask the system for the next chunk at each call
 that does not fit. So the functions that a loop calls at the end of a chunk cost several microseconds more each, and which ones
-these are is chance: one frame more of pytest's makes a suite half as slow again, with any library. Each suite runs behind frames
-of several sizes, and the time is the mean.
+these are is chance: one frame more of pytest's makes a suite half as slow again, with any library. Each suite is run behind
+frames of several sizes, and the time is the mean.
 """
 
 from __future__ import annotations

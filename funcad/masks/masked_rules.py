@@ -241,18 +241,7 @@ def masked_rule(
             return with_mask(value, _mask_of_stacks(primals[0], [t is not None for t in tangents], masks, ()))
         value = primitive.jvp([t.value if type(t) is Masked else t for t in tangents], out, *primals, **params)
         return with_mask(value, _mask_of_choice(primals[0], [t is not None for t in tangents], masks, shape_of(out)))
-    if len(primals) == 2 and not params:  # the common cases without a loop
-        (p, q), (t, u) = primals, tangents
-        key: Any = type(p), type(q), t is None, u is None, shape is None, p.dtype.char if type(p) in _TYPED else None
-    elif len(primals) == 1 and not params:
-        p = primals[0]
-        key = p.dtype.char if type(p) in _TYPED else type(p)
-    else:
-        key = (*map(type, primals), *[t is None for t in tangents], getattr(primals[0], "dtype", None), *params.values())
-    try:
-        level = primitive.levels.get(key, BEGINS)
-    except TypeError:  # parameters that cannot be compared
-        key, level = None, BEGINS
+    key, level = level_of(primitive, primals, tangents, params, shape)
     if some is None and level < BEGINS:
         if shape is None:
             return primitive.jvp(tangents, out, *primals, **params)
@@ -277,6 +266,25 @@ def masked_rule(
             primitive.levels.clear()
         primitive.levels[key] = trace.most
     return [trace.tangent_of(t) for t in result] if primitive.multiple else trace.tangent_of(result)
+
+
+def level_of(
+    primitive: Any, primals: Sequence[Any], tangents: Sequence[Any], params: Params, shape: Any
+) -> tuple[Any, int]:
+    """Which operation it is, as the rule of its primitive sees it (None: that cannot be said), and the level of the rule."""
+    if len(primals) == 2 and not params:  # the common cases without a loop
+        (p, q), (t, u) = primals, tangents
+        key: Any = type(p), type(q), t is None, u is None, shape is None, p.dtype.char if type(p) in _TYPED else None
+    elif len(primals) == 1 and not params:
+        p = primals[0]
+        key = p.dtype.char if type(p) in _TYPED else type(p)
+    else:
+        key = (*map(type, primals), *[t is None for t in tangents], getattr(primals[0], "dtype", None), *params.values())
+    try:
+        level = primitive.levels.get(key, BEGINS)
+    except TypeError:  # parameters that cannot be compared
+        key, level = None, BEGINS
+    return key, level
 
 
 def _by_terms(

@@ -119,6 +119,10 @@ class FollowingTrace(Trace):
             raise leaked(next(a for a in args if type(a) is Tracer and a.owner is self))
         if shape is not None and known is None and self.is_nested(args):
             return bind(primitive, *[broadcast_to(a, shape) for a in args], **params)
+        if known is None and self.short is not None:
+            result = self.short.operation(primitive, args, params, shape is not None)
+            if result is not None:
+                return result
         results = self.by_rule(primitive, args, params, shape, known)
         if self.doubtful or primitive.layout is None:
             for result in results if primitive.multiple else (results,):
@@ -150,6 +154,11 @@ class FollowingTrace(Trace):
             primals = self._move_captured(args, primals)
         if nested and state.abstract is not None:
             primals = capture_as_inputs(primals, primals)
+        if primitive.passive and known is None and not primitive.multiple:
+            if self.tape is not None and self.tape.notes is not None:  # what is decided by it, remembered.py cannot know
+                self.tape.notes["looked"] = True
+            out = bind(primitive, *primals, **params) if nested else compute(primitive, primals, params)
+            return plain_result(out, primals)
         plain = self.linear
         saved = state.source
         source = saved or user_source(4)  # behind `record` and `bind`

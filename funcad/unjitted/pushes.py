@@ -26,15 +26,17 @@ import numpy as np
 from funcad.configuration import OnDemand
 from funcad.host.devices import deliver, pending, restore_warnings, suppress_warnings, warn_at_user_line
 from funcad.host.where import internal, open_traces, state, user_source
+from funcad.ir.aval import SCALAR_AVALS
 from funcad.ir.primitive import Primitive
 from funcad.ir.tracer import Tracer
 from funcad.memo import table
 from funcad.primitives.arithmetic import add, div, mul, neg, square_p, sub
 from funcad.primitives.contraction import dot_general_p
-from funcad.primitives.shape import broadcast_to
+from funcad.primitives.shape import broadcast_to, moves_within
 from funcad.unjitted.following import whole_as_float
 
 masks = OnDemand("funcad.masks.masks")
+masked_rules = OnDemand("funcad.masks.masked_rules")
 tape = OnDemand("funcad.unjitted.tape")
 _ndarray, _float64, _F64 = np.ndarray, np.float64, np.dtype(np.float64)
 _new: Any = object.__new__
@@ -151,12 +153,44 @@ class Pushes:
         plan = tape.plans.get((primitive, p.ndim, axis)) or tape.reduction_plan(primitive, p.ndim, axis)
         return None if plan is tape.NO_PLAN else self._pushed(primitive, plan[0], (x,), (p,), (t,), plan[3], False)
 
+    def operation(self, primitive: Any, args: Sequence[Any], params: Any, wide: bool) -> Any:
+        """The traced result of any operation on arrays and numbers of NumPy's whose rule begins no mask; None otherwise."""
+        trace = self.trace
+        if primitive.multiple or primitive.jvp is None or wide and primitive not in _BROADCAST:
+            return None
+        primals, tangents = [], []
+        for x in args:
+            t = None
+            if type(x) is Tracer:
+                if x.owner is not trace:
+                    return None
+                x, t = x.primal, x.tangent
+                if type(t) is list:
+                    t = t[0]
+                if trace.masked and type(t) is masks.Masked:
+                    return None
+            if x.dtype.isbuiltin != 1 if type(x) is _ndarray else type(x) not in SCALAR_AVALS:
+                return None
+            primals.append(x)
+            tangents.append(t)
+        calm, reach = primitive.calm, primitive.reach
+        if not calm and reach == "choice":
+            calm = len(tangents) == 3 and tangents[1] is not None and tangents[2] is not None
+        elif not calm and not (primitive.structural and reach == "moves"):
+            calm = masked_rules.level_of(primitive, primals, tangents, params, None)[1] < masked_rules.BEGINS
+            if not calm:
+                return None
+        if primitive.turns:
+            trace.turned = True
+        return self._pushed(primitive, partial(primitive.impl, np, **params), args, primals, tangents, params, wide, calm)
+
     def _pushed(
-        self, primitive: Any, run: Any, args: tuple, primals: tuple, tangents: Sequence[Any], params: Any, wide: bool
-    ) -> Any:
+        self, primitive: Any, run: Any, args: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any], params: Any,
+        wide: bool, calm: bool | None = None,
+    ) -> Any:  # fmt: skip
         """The traced result of what runs now, and its tangent; None if the rule may begin a mask, or others trace."""
         trace = self.trace
-        if not primitive.calm or open_traces or state.checked:
+        if not primitive.calm and calm is None or open_traces or state.checked:
             return None
         source = state.source
         if source is None:
@@ -174,6 +208,8 @@ class Pushes:
                 restore_warnings(token)
             if pending:
                 deliver(primitive, primals)
+        if calm is False and not moves_within(primitive, primals, out):
+            return trace.by_rule(primitive, args, params, None, (out,))
         token = suppress_warnings()
         try:
             if wide and (primitive is add or primitive is sub):  # whose tangent may be that of an operand

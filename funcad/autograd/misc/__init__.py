@@ -1,4 +1,4 @@
-"""`autograd.misc`: flatten, optimizers, fixed points, programs that are traced once; what these need is loaded when asked for."""
+"""`autograd.misc`: flatten, optimizers, fixed points, programs that are traced once, each loaded when it is asked for."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ def const_graph(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("fixed_points", "optimizers"):
-        return import_module(f"{__name__}.{name}")
+    if name == "fixed_points":
+        return import_module("funcad.autograd.misc.fixed_points")
+    if name == "optimizers":
+        return import_module("funcad.autograd.misc.optimizers")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
