@@ -230,8 +230,8 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         **_all(sparse_by_name, "permute_dims spdiags swapaxes tril triu vstack"),
     },
     "scipy.sparse.linalg": {
-        **_all(solving, "bicgstab cg gmres minres"),
-        **_all(sparse_by_name, "eigsh expm expm_multiply inv lsmr lsqr norm spsolve spsolve_triangular svds"),
+        **_all(solving, "bicgstab cg eigsh expm_multiply gmres lsmr lsqr minres svds"),
+        **_all(sparse_by_name, "expm inv norm spsolve spsolve_triangular"),
         **_all(factorizing, "factorized splu"),
         "aslinearoperator": operator_of,
         **_all(without("scipy.sparse.linalg.gmres(A, b) or bicgstab(A, b)"), "bicg cgs gcrotmk lgmres qmr tfqmr"),

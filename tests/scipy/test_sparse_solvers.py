@@ -164,7 +164,7 @@ def test_results_of_least_squares_are_scipys():
     p = np.concatenate([[0.7], start])
     agree(funcad.grad(f)(p), funcad.grad(g)(p), 1e-6)
     with pytest.raises(TypeError, match="cg"):
-        funcad.grad(lambda v: ours.lsqr(scipy.sparse.linalg.aslinearoperator(TALL), v)[0].sum())(b)
+        funcad.grad(lambda v: ours.lsqr(lambda x: TALL @ x, v)[0].sum())(b)
 
 
 @pytest.mark.share(4)
@@ -335,6 +335,37 @@ def test_operators_that_close_over_traced_values():
     expected = funcad.grad(lambda t: np.linalg.solve(m + t * np.eye(N), B).sum())(0.5)
     assert funcad.grad(f)(0.5) == pytest.approx(expected, rel=1e-8)
     assert funcad.jit(funcad.grad(f))(0.5) == pytest.approx(expected, rel=1e-8)
+
+
+@pytest.mark.parametrize("solver", ["lsqr", "lsmr", "eigsh", "svds", "expm_multiply"])
+def test_operators_are_written_out_where_their_matrix_is_wanted(solver):
+    """SciPy's own functions, of an operator that closes over traced values, or that stands beside them."""
+    sl, tall = scipy.sparse.linalg, TALL.toarray()
+    square = tall.T @ tall
+
+    def of_operator(t, b):
+        matrix = t * tall if solver in ("lsqr", "lsmr", "svds") else t * square
+        m, n = matrix.shape
+        made = sl.LinearOperator((m, n), matvec=lambda x: matrix @ x.ravel(), rmatvec=lambda x: matrix.T @ x.ravel(), dtype=float)
+        return result(made, b)
+
+    def result(a, b):
+        if solver in ("lsqr", "lsmr"):
+            return getattr(sl, solver)(a, b, atol=1e-14, btol=1e-14)[0]
+        if solver == "expm_multiply":
+            return sl.expm_multiply(a, b[:5], traceA=1.0)
+        return sl.eigsh(a, 2)[0] if solver == "eigsh" else sl.svds(a, 2)[1]
+
+    def of_matrix(t, b):
+        return result(t * (TALL if solver in ("lsqr", "lsmr", "svds") else scipy.sparse.csr_array(square)), b)
+
+    b = RNG.normal(size=8)
+    close = lambda f, g: np.testing.assert_allclose(f, g, rtol=1e-6, atol=1e-9)
+    for transform in (lambda f: f, funcad.jit, lambda f: lambda *a: funcad.vmap(f)(*[np.stack([v, v]) for v in a])[0]):
+        for argnums in (0, 1) if solver in ("lsqr", "lsmr", "expm_multiply") else (0,):
+            found = transform(funcad.jacrev(lambda t, b: of_operator(t, b) ** 2, argnums))(0.7, b)
+            close(found, funcad.jacfwd(lambda t, b: of_matrix(t, b) ** 2, argnums)(0.7, b))
+    close(funcad.jvp(of_operator, (0.7, b), (1.0, b))[0], of_operator(0.7, b))
 
 
 def test_the_dtype_of_an_operator_that_says_none():

@@ -8,7 +8,7 @@ import scipy.interpolate
 import scipy.sparse.linalg
 
 import funcad.scipy.interpolate as ours
-from funcad import grad, jacfwd, jacrev, jit, vmap
+from funcad import grad, jacfwd, jacrev, jit, vjp, vmap
 from funcad.testing import check_grads
 
 pytestmark = pytest.mark.share(2)  # of its tables of cases
@@ -114,6 +114,22 @@ def test_griddata_outside_nearest_and_on_a_line():
         np.testing.assert_allclose(jacrev(f)(HEIGHT, ours) @ HEIGHT + filled, f(HEIGHT, scipy.interpolate))
     line = lambda y: ours.griddata(X, y, AT)
     np.testing.assert_allclose(jacfwd(line)(Y) @ Y, scipy.interpolate.griddata(X, Y, AT))
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_places_on_a_grid_give_the_shapes_of_scipy(rank):
+    """A vector is as many points as fit, a tuple has an array for each axis."""
+    points, values = [np.arange(4.0)] * rank, RNG.normal(size=(4,) * rank + (2,))
+    places = [[0.3] * rank, [0.3] * (2 * rank), [[0.5] * rank], RNG.uniform(0, 3, (2, 3, rank))]
+    places += [tuple(RNG.uniform(0, 3, (rank, 5))), *[tuple([0.5] * rank)] * (rank > 1)]
+    for at in places:
+        for f in (
+            lambda v, at=at: scipy.interpolate.RegularGridInterpolator(points, v)(at),
+            lambda v, at=at: scipy.interpolate.interpn(points, v, at),
+        ):
+            found = vjp(f, values)[0]
+            assert found.shape == f(values).shape
+            np.testing.assert_allclose(found, f(values), rtol=1e-12)
 
 
 def test_what_jumps_is_refused():

@@ -73,11 +73,10 @@ class RegularGridInterpolator(Interpolator):
             raise ValueError(f"Method {method!r} is not defined")
         if nu is not None and method not in _DEGREES:
             raise ValueError(f"Can only compute derivatives for methods ['slinear', 'cubic', 'quintic'], got {method!r}.")
-        if isinstance(xi, (tuple, list)):
-            xi = np.stack(np.broadcast_arrays(*[array_of(x) for x in xi]), axis=-1) if isinstance(xi, tuple) else array_of(xi)
-        xi = _double(xi)
-        rank = len(self._points)
-        xi = reshape(xi, shape=(*shape_of(xi), 1)) if len(shape_of(xi)) == 1 and rank == 1 else xi
+        by_axes, rank = isinstance(xi, tuple), len(self._points)
+        xi = _double(_places(xi))
+        if len(shape_of(xi)) == 1 and not by_axes and shape_of(xi)[0] % rank == 0:  # a vector is as many points as fit, as in SciPy
+            xi = reshape(xi, shape=(shape_of(xi)[0] // rank, rank))
         if not shape_of(xi) or shape_of(xi)[-1] != rank:
             raise ValueError(f"The requested sample points xi have dimension {shape_of(xi)[-1:]} but this has dimension {rank}")
         return self._evaluated(xi, method, bounds_error, fill_value, [0] * rank if nu is None else list(nu))
@@ -127,6 +126,13 @@ class RegularGridInterpolator(Interpolator):
         return total
 
 
+def _places(xi: Any) -> Any:
+    """Points of evaluation as an array, of a tuple with an array for each axis along its last one."""
+    if isinstance(xi, tuple):
+        return np.stack(np.broadcast_arrays(*[array_of(x) for x in xi]), axis=-1)
+    return array_of(xi) if isinstance(xi, list) else xi
+
+
 def _double(x: Any) -> Any:
     """Places are in double precision, and so is what is interpolated at them."""
     x = floating(x)
@@ -163,7 +169,7 @@ def interpn(
     >>> interpn((np.arange(3.0),), np.array([0.0, 1.0, 4.0]), np.array([[1.5]]))
     array([2.5])
     """
-    return RegularGridInterpolator(points, values, method, bounds_error, fill_value)(xi)
+    return RegularGridInterpolator(points, values, method, bounds_error, fill_value)(_places(xi))
 
 
 _DEGREES = {"slinear": 1, "cubic": 3, "quintic": 5}

@@ -16,6 +16,7 @@ import numpy as np
 import funcad.numpy as fnp
 from funcad.api.border import api
 from funcad.api.tools import ShapeDtypeStruct
+from funcad.api.vmap import vmap
 from funcad.configuration import mirrors
 from funcad.control.callback import pure_callback
 from funcad.control.loops import fori_loop
@@ -281,12 +282,18 @@ mirrors([expm, factorized, norm, splu, spsolve, spsolve_triangular], "scipy.spar
 # not fit.
 
 
+def matrix_of(a: Any, *beside: Any) -> Any:
+    """A LinearOperator as the matrix that it multiplies by, if it closes over traced values or stands beside such ones."""
+    if not hasattr(a, "matvec"):
+        return a
+    if not is_traced(*beside) and not is_traced(a.matvec(np.zeros(a.shape[1], a.dtype))):
+        return a
+    return fnp.transpose(vmap(a.matvec)(np.eye(a.shape[1], dtype=a.dtype)))
+
+
 def _real(name: str, a: Any) -> tuple[np.ndarray, np.ndarray, Any, tuple[int, int]]:
-    if not is_sparse(a) and not hasattr(a, "shape") or hasattr(a, "matvec"):
-        raise TypeError(
-            f"{name}: beside traced values A must be a sparse or dense matrix, got {type(a).__name__}.\n"
-            "Remedy: A @ np.eye(n), the matrix of an operator."
-        )
+    if not is_sparse(a) and not hasattr(a, "shape"):
+        raise TypeError(f"{name}: A must be a sparse or dense matrix, or a LinearOperator, got {type(a).__name__}")
     row, col, data, shape = entries(a)
     if dtype_of(data).kind == "c":
         raise TypeError(
@@ -352,14 +359,15 @@ def eigsh(
 
     With nothing traced it is SciPy's own, and its options `sigma`, `which`, `v0`, `ncv`, `maxiter`, `tol` and `mode` are handed
     on. The eigenvalues must be simple for their derivatives; derivatives of an element alone are those of a symmetric change
-    shared by it and its mirror image. TypeError for complex matrices, LinearOperators and the options `M`, `Minv` and `OPinv`
-    beside traced values.
+    shared by it and its mirror image. A LinearOperator that closes over traced values is written out as a matrix. TypeError for
+    complex matrices and the options `M`, `Minv` and `OPinv` beside traced values.
 
     >>> import numpy as np, funcad
     >>> f = lambda d: funcad.scipy.sparse.linalg.eigsh(np.diag(d), k=1)[0][0]
     >>> funcad.grad(f)(np.array([1.0, 2.0, 3.0])).round(6) + 0.0
     array([0., 0., 1.])
     """
+    A = matrix_of(A)
     if not is_traced(A):
         return scipy_linalg().eigsh(A, k, M, sigma, which, v0, ncv, maxiter, tol, return_eigenvectors, Minv, OPinv, mode)
     if M is not None or Minv is not None or OPinv is not None:
@@ -396,7 +404,7 @@ def svds(
 
     With nothing traced it is SciPy's own; its options are handed on: `ncv`, `tol`, `which`, `v0`, `maxiter`, `solver` and
     `options` of its own. `return_singular_vectors=False` gives s alone. The singular values must be simple and not zero for
-    their derivatives. TypeError for complex matrices and LinearOperators beside traced values.
+    their derivatives. A LinearOperator that closes over traced values is written out as a matrix. TypeError for complex ones.
 
     >>> import numpy as np, funcad
     >>> f = lambda d: funcad.scipy.sparse.linalg.svds(np.diag(d), k=1)[1][0]
@@ -404,6 +412,7 @@ def svds(
     array([ 0.,  0., -1.])
     """
     options = {"ncv": ncv, "tol": tol, "which": which, "v0": v0, "maxiter": maxiter, "solver": solver, **options}
+    A = matrix_of(A)
     if not is_traced(A):
         return scipy_linalg().svds(A, k, return_singular_vectors=return_singular_vectors, **options)
     row, col, data, (m, n) = _real("svds", A)
@@ -476,20 +485,16 @@ def expm_multiply(
 
     As SciPy's, which it is with nothing traced. `A` is a sparse or dense square matrix, also one with traced elements, `B` a
     vector or a matrix; with times the result has a new axis 0 (`endpoint` as of np.linspace). `traceA` is a hint of SciPy's
-    that traced values do not need. ValueError if shapes do not fit, TypeError for a LinearOperator beside traced values.
+    that traced values do not need; a LinearOperator is written out as a matrix for them. ValueError if shapes do not fit.
 
     >>> import numpy as np, funcad
     >>> f = lambda d: funcad.scipy.sparse.linalg.expm_multiply(np.diag(d), np.ones(2)).sum()
     >>> funcad.grad(f)(np.array([0.0, 1.0])).round(6)
     array([1.      , 2.718282])
     """
+    A = matrix_of(A, B, start, stop)
     if not is_traced(A, B, start, stop):
         return scipy_linalg().expm_multiply(A, B, start, stop, num, endpoint, traceA)
-    if hasattr(A, "matvec"):
-        raise TypeError(
-            "expm_multiply: beside traced values A must be a sparse or dense matrix, not a LinearOperator.\n"
-            "Remedy: A @ np.eye(n), the matrix of an operator."
-        )
     row, col, data, shape = entries(A)
     if shape[0] != shape[1]:
         raise ValueError("expected A to be like a square matrix")

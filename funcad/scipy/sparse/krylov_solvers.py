@@ -31,7 +31,7 @@ from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.factorizations import lstsq
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import zeros
-from funcad.scipy.sparse.factorized_systems import host_solver, scipy_linalg
+from funcad.scipy.sparse.factorized_systems import host_solver, matrix_of, scipy_linalg
 from funcad.scipy.sparse.sparse_arrays import entries, is_sparse, is_traced, product
 from funcad.scipy.tree_vectors import Vector
 
@@ -409,12 +409,13 @@ mirrors([bicgstab, cg, gmres, minres], "scipy.sparse.linalg")
 
 
 def _least_squares(name: str, a: Any, b: Any, damp: Any, x0: Any, options: dict[str, Any]) -> tuple[Any, ...]:
+    a = matrix_of(a, b, damp, x0)
     if not is_traced(a, b, damp, x0):
         found: tuple[Any, ...] = getattr(scipy_linalg(), name)(a, b, damp, x0=x0, **options)
         return found
-    if not is_sparse(a) and not hasattr(a, "shape") or hasattr(a, "matvec"):
+    if not is_sparse(a) and not hasattr(a, "shape"):
         raise TypeError(
-            f"{name}: beside traced values A must be a sparse or dense matrix, got {type(a).__name__}.\n"
+            f"{name}: beside traced values A must be a sparse or dense matrix or a LinearOperator, got {type(a).__name__}.\n"
             "Remedy: solve the normal equations with funcad.scipy.sparse.linalg.cg, which takes functions."
         )
     row, col, data, (m, n) = entries(a)
@@ -489,8 +490,8 @@ def lsqr(
 
     With nothing traced it is SciPy's own. x is differentiable in the elements of a real matrix `A` (sparse, with traced
     elements, or dense), in `b`, `damp` and `x0`; the other results are numbers without derivative. `atol`, `btol`, `conlim`,
-    `iter_lim`, `show` and `calc_var` are SciPy's: derivatives are as accurate as the solution. TypeError for a LinearOperator
-    or complex numbers beside traced values; ValueError if shapes do not fit.
+    `iter_lim`, `show` and `calc_var` are SciPy's: derivatives are as accurate as the solution. A LinearOperator beside traced
+    values, or that closes over such, is written out as a matrix. TypeError for complex numbers, ValueError for other shapes.
 
     >>> import numpy as np, funcad
     >>> a = np.array([[1.0], [1.0]])
