@@ -510,6 +510,10 @@ def _of_call(how: str, called: str, function: Any) -> str:
         return f"import {module} and write {name}(x): a function that was imported by its name does not see traced values"
     if not called or _is_ours(function) or function is float or function is None and how == "float":
         return ""
+    generator, dot, method = called.rpartition(".")
+    if dot and method in ("choice", "permutation", "permuted", "shuffle"):
+        draws = "choice" if method == "choice" else "permutation"
+        return f"draw positions, and take the elements there: x[{generator}.{draws}(len(x))]"
     source = user_source()
     if source is not None and is_installed(source.code.co_filename):
         return "call the library in funcad.debug.callback, or in funcad.pure_callback for its result: it needs a real array"

@@ -85,6 +85,10 @@ def test_null_spaces_move_without_turning(o):
         np.testing.assert_allclose(jvp(projector, (a,), (d,))[1], moved, atol=1e-6)
     check_grads(projector, (A[:2],), order=2, rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(jit(jacfwd(line))(A[:2]), jacrev(line)(A[:2]), atol=1e-12)
+    slope = jacrev(projector)
+    for a in (LOW, LOW.T @ LOW, A):  # the rank is asked for
+        np.testing.assert_allclose(jit(slope)(a), slope(a), atol=1e-12)
+        np.testing.assert_allclose(vmap(slope)(np.stack([a, 2 * a]))[1], slope(2 * a), atol=1e-12)
 
 
 def test_an_image_of_more_dimensions_turns_plane_by_plane():

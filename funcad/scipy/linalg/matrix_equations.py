@@ -9,7 +9,7 @@ import numpy as np
 from funcad.api.tools import ShapeDtypeStruct
 from funcad.control.callback import pure_callback
 from funcad.ir.aval import dtype_of, shape_of
-from funcad.ir.tracer import Tracer, concrete_value
+from funcad.ir.tracer import Tracer
 from funcad.numpy.promote import array_of
 from funcad.primitives import matrix_functions as m
 from funcad.primitives.arithmetic import add, mul, neg, sub
@@ -17,7 +17,7 @@ from funcad.primitives.conversion import complex_dtype, convert, imag, real, sto
 from funcad.primitives.linear_systems import mH, mT, solve
 from funcad.primitives.shape import broadcast_to, reshape
 from funcad.scipy.door import implements, scipy_function
-from funcad.scipy.linalg.decompositions import pinv, svd
+from funcad.scipy.linalg.decompositions import pinv, svd, svdvals
 from funcad.scipy.optimize.implicit import implicit_root
 
 from funcad.scipy.linalg.matrix_operands import (  # isort: skip
@@ -309,13 +309,9 @@ def solve_discrete_are(a: Any, b: Any, q: Any, r: Any, e: Any = None, s: Any = N
 
 
 def _rank(A: Any, rcond: Any) -> int:
-    """By the singular values if they are known; inside jit and vmap the rank is taken to be full."""
-    known = concrete_value(A)
-    m, n = shape_of(A)
-    if type(known) is Tracer:
-        return min(m, n)
-    s = np.linalg.svd(np.asarray(known), compute_uv=False)
-    rcond = np.finfo(s.dtype).eps * max(m, n) if rcond is None else rcond
+    """The number of singular values that count, asked for as `int` asks: jit finds a path by it, vmap goes lane by lane."""
+    s = svdvals(stop_gradient(A))
+    rcond = np.finfo(s.dtype).eps * max(shape_of(A)) if rcond is None else rcond
     return int(np.sum(s > np.max(s, initial=0.0) * rcond))
 
 
@@ -324,7 +320,7 @@ def null_space(A: Any, rcond: Any = None, **options: Any) -> Any:
     """`scipy.linalg.null_space`: an orthonormal basis N of the x with A x = 0, differentiable while the rank of A stays.
 
     A basis can be turned within its space; this one moves without turning (N^H dN = 0), which is the only part of its
-    derivative that does not depend on how SciPy chooses it. Inside jit and vmap the rank of A is taken to be full.
+    derivative that does not depend on how SciPy chooses it. The rank is asked for: jit has a program for each.
 
     >>> import numpy as np, funcad
     >>> line = lambda a: (lambda n: np.outer(n, n))(funcad.scipy.linalg.null_space(np.stack([a, np.ones(2)])[:1])[:, 0])
@@ -349,7 +345,7 @@ def null_space(A: Any, rcond: Any = None, **options: Any) -> Any:
 def orth(A: Any, rcond: Any = None) -> Any:
     """`scipy.linalg.orth`: an orthonormal basis of what A x can be, the left singular vectors; differentiable as `svd`'s.
 
-    Inside jit and vmap the rank of A is taken to be full.
+    The rank is asked for: jit has a program for each.
 
     >>> import numpy as np, funcad
     >>> direction = lambda a: abs(funcad.scipy.linalg.orth(np.stack([a, 2 * a], axis=1))[0, 0])
