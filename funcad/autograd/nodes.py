@@ -1,10 +1,10 @@
-"""Nodes of autograd's traces: where the value of a box comes from, and how cotangents get there.
+"""Nodes of autograd's traces: where the value of a box comes from, and how cotangents get there; nodes of classes of your own.
 
 Idea: un-jitted reverse mode writes a row for each operation (unjitted/tape.py), and a node is a row that somebody looks at: its
 `parents` are the nodes of the operands that carry derivatives, its `vjp` is the pull of the row. `new_box` opens such a tape,
 and boxes of one `with trace_stack.new_trace()` are inputs of one tape. `backward_pass` goes from node to node where traces
 begin and end, and over all rows in between by the one loop of unjitted/backward.py. The node that `trace` returns stands for a
-whole function.
+whole function. Of a class of the user's a node is made for each operation, as it runs (`_NodeTrace`).
 
 Invariant: what a node says is computed when it is asked for, so that values cost nothing more where nobody asks.
 """
@@ -13,25 +13,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from operator import add, attrgetter
+from operator import add, attrgetter, getitem
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import own_memory, zeros_for
+from funcad.api.border import flat_values, own_memory, zeros_for
 from funcad.autograd.differential_operators import at, fitting, with_pullback, with_push
 from funcad.autograd.user_boxes import getval
 from funcad.configuration import OnDemand
 from funcad.host.devices import on_device
 from funcad.host.where import open_traces, user_source
 from funcad.ir.aval import aval_of, said
-from funcad.ir.trace import next_level
-from funcad.ir.tracer import Tracer, concrete_value, snapshot, tangent_of
+from funcad.ir.trace import bind, next_level
+from funcad.ir.tracer import Tracer, concrete_value, leaked, snapshot, tangent_of
 from funcad.numpy.methods import ATTRIBUTES
+from funcad.primitives.shape import broadcast_to
 from funcad.unjitted.backward import pull
-from funcad.unjitted.following import FollowingTrace
+from funcad.unjitted.following import FollowingTrace, plain_result, run_following
 from funcad.unjitted.linearizing import LinearizingTrace
 from funcad.unjitted.tape import Tape
 
@@ -68,9 +69,28 @@ trace_stack = TraceStack()
 
 
 class Node:
-    """What a trace starts from: a `VJPNode` or a `JVPNode`, made by `new_root`."""
+    """What a trace starts from, made by `new_root`; a class of your own is told of each operation.
+
+    Its `__init__(value, fun, args, kwargs, parent_argnums, parents)` is called for each: `fun(*args, **kwargs)` gave the value,
+    and the arguments at `parent_argnums` have the nodes `parents`. Operations are funcad's primitives and functions with rules.
+
+    >>> from funcad.autograd.tracer import trace
+    >>> import numpy as np
+    >>> class Told(Node):
+    ...     def initialize_root(self):
+    ...         self.text = "x"
+    ...     def __init__(self, value, fun, args, kwargs, parent_argnums, parents):
+    ...         self.text = f"{fun.__name__}({', '.join([p.text for p in parents])})"
+    >>> trace(Told.new_root(), lambda x: np.sin(x) * x, 2.0)[1].text
+    'multiply(sin(x), x)'
+    """
 
     __slots__: tuple[str, ...] = ()
+
+    def __init__(
+        self, value: Any, fun: Callable[..., Any], args: Sequence[Any], kwargs: dict, parent_argnums: Sequence[int], parents: list
+    ):
+        raise NotImplementedError(f"{type(self).__name__}: the class does not say what the node of an operation is: `__init__`")
 
     def initialize_root(self, *args: Any, **kwargs: Any) -> None:
         raise NotImplementedError(f"{type(self).__name__}.new_root: the class does not say what a root is: `initialize_root`")
@@ -83,18 +103,81 @@ class Node:
 
     def behind(self, fun: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:
         """The value of fun at x, and the node of that value, whose start this is."""
-        raise self._refused("trace")
+        leaves, structure = flat_values(x)
+        owner, found = _NodeTrace("trace"), []
+        owner.kind = type(self)
+
+        def flat(*given: Any) -> list[Any]:
+            outs, shape = flat_values(fun(structure.unflatten(given)))
+            found.append(shape)
+            return outs
+
+        outs, nodes = run_following(owner, flat, leaves, [self] * len(leaves), user_source())
+        values = found[-1].unflatten(own_memory(outs, leaves))
+        if len(nodes) != 1:  # of a container
+            owner.closed = False
+            nodes = [owner.node_of(values, found[-1].unflatten, outs, {}, [i for i, n in enumerate(nodes) if n is not None], nodes)]
+        return values, nodes[0]
 
     def boxed(self, value: Any, trace: int) -> Tracer:
         """The value as a box of that trace, whose start this is."""
-        raise self._refused("new_box")
+        owner = _owner(_NodeTrace, trace)
+        owner.kind = type(self)
+        return Tracer(owner, None, value, self, user_source())
 
-    def _refused(self, what: str) -> NotImplementedError:
-        return NotImplementedError(
-            f"{what}: the node is a {type(self).__name__}, and no node of its own is made for each operation.\n"
-            "Remedy: start from VJPNode.new_root() or JVPNode.new_root(g) of autograd.core; "
-            "`funcad.make_jaxpr(fun)(x)` lists the operations."
-        )
+
+class _NodeTrace(FollowingTrace):
+    """Runs operations, and makes a node of each: what its tracers have in the place of tangents."""
+
+    __slots__ = ("kind",)
+
+    def record(
+        self, primitive: Any, args: Sequence[Any], params: dict[str, Any], shape: tuple | None = None, known: tuple | None = None
+    ) -> Any:
+        if self.closed:
+            raise leaked(next(a for a in args if type(a) is Tracer and a.owner is self))
+        argnums = [i for i, a in enumerate(args) if type(a) is Tracer and a.owner is self]
+        parents = [args[i].tangent for i in argnums]
+        values = [a.primal if i in argnums else a for i, a in enumerate(args)]
+        fun: Any = _CallAsNode(params) if "call" in params else _OperationAsNode(primitive, shape)
+        kwargs = {} if "call" in params else params
+        out = fun(*values, **kwargs) if known is None else known[0]
+        if primitive.passive and not primitive.multiple:
+            return plain_result(out, values)
+        node = self.node_of(out, fun, values, kwargs, argnums, parents)
+        if not primitive.multiple:
+            return Tracer(self, None, out, node, user_source())
+        parts = [self.node_of(o, getitem, (out, i), {}, [0], [node]) for i, o in enumerate(out)]
+        return [Tracer(self, None, o, part, user_source()) for o, part in zip(out, parts)]
+
+    def node_of(self, value: Any, fun: Any, args: Sequence[Any], kwargs: dict, argnums: Sequence[int], parents: Any) -> Any:
+        parents = [p for p in parents if p is not None]
+        return self.kind(value, fun, tuple(args), kwargs, tuple(argnums), parents)
+
+
+class _OperationAsNode:
+    """A primitive as a function of arrays and numbers."""
+
+    def __init__(self, primitive: Any, shape: tuple | None):
+        self.primitive, self.shape = primitive, shape
+        self.__name__ = primitive.name if primitive.ufunc is None else primitive.ufunc.__name__
+
+    def __call__(self, *args: Any, **params: Any) -> Any:
+        if self.shape is not None:
+            args = tuple([broadcast_to(a, self.shape) for a in args])
+        return bind(self.primitive, *args, **params)
+
+
+class _CallAsNode:
+    """A function with a rule of its own, which is called with the leaves of its arguments."""
+
+    def __init__(self, params: dict[str, Any]):
+        self.call, self.store = params["call"], params["store"]
+        self.__name__ = self.call.name
+
+    def __call__(self, *leaves: Any) -> Any:
+        outs, self.store.tree = flat_values(self.call.target.f(*self.call.merged(leaves)))
+        return outs
 
 
 class VJPNode(Node):
@@ -293,6 +376,8 @@ def node_of(x: Tracer) -> Any:
     if owner.tape is not None and type(x.tangent) is int:
         starts = getattr(owner.tape, "starts", {})
         return starts[x.tangent] if x.tangent in starts else _Row(owner.tape, x.tangent, aval_of(x.primal))
+    if type(owner) is _NodeTrace:
+        return x.tangent
     if type(owner) is FollowingTrace:
         return JVPNode.new_root(masked_rules.cleaned(tangent_of(x)))
     raise AttributeError(

@@ -47,8 +47,10 @@ def find_top_boxed_args(args: Sequence[Any]) -> tuple[list[tuple[int, Any]], int
         return [], -1, None, False
     top = max([x.owner.level for _, x in boxes])
     found = [(i, x) for i, x in boxes if x.owner.level == top]
-    linear = getattr(found[0][1].owner, "linear", None)
-    return found, top, None if linear is None else VJPNode if linear else JVPNode, False
+    owner = found[0][1].owner
+    linear = getattr(owner, "linear", None)
+    kind = None if linear is None else VJPNode if linear else JVPNode
+    return found, top, getattr(owner, "kind", kind), False
 
 
 def trace(start_node: Any, fun: Callable[[Any], Any], x: Any) -> tuple[Any, Any]:

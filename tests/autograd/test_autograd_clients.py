@@ -324,17 +324,6 @@ def test_traces_that_are_none_and_what_is_refused_of_nodes() -> None:
     assert ag.grad(outer)(2.0) == 1.0
     assert not isinstance(X, Box)
 
-    class Counting(Node):
-        __slots__ = ()
-
-        def initialize_root(self) -> None:
-            pass
-
-    with pytest.raises(NotImplementedError, match="Counting.*\n.*make_jaxpr"):
-        trace(Counting.new_root(), np.sin, X)
-    with pytest.raises(NotImplementedError, match="new_box.*Counting"):
-        new_box(X, 0, Counting.new_root())
-    assert "sin" in str(funcad.make_jaxpr(np.sin)(X))  # the remedy
     with pytest.raises(NotImplementedError, match="initialize_root"):
         Node.new_root()
 

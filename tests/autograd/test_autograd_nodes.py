@@ -18,7 +18,7 @@ from funcad.autograd.core import JVPNode, VJPNode, backward_pass
 from funcad.autograd.extend import Box, SparseObject, VSpace, defjvp, defvjp, primitive, register_notrace, vspace
 from funcad.autograd.tracer import find_top_boxed_args, getval, isbox, new_box, notrace_primitives, toposort, trace_stack
 from funcad.autograd.util import quick_grad_check
-from funcad.errors import MissingRuleError
+from funcad.errors import MissingRuleError, UnexpectedTracerError
 
 X = onp.array([0.3, -1.2, 2.0])
 
@@ -367,3 +367,83 @@ def test_what_a_row_of_a_primitive_keeps_is_safe_and_what_its_rule_returns_is_lo
     zero = primitive(onp.sign)
     defvjp(zero, None)
     onp.testing.assert_allclose(ag.grad(lambda x: np.sum(zero(x) * x))(X), onp.sign(X))
+
+
+class Told(tracer.Node):
+    """A node of one's own: what the value was made of."""
+
+    def initialize_root(self, text: str = "x") -> None:
+        self.text, self.made = text, None
+
+    def __init__(self, value: Any, fun: Any, args: Any, kwargs: Any, parent_argnums: Any, parents: Any) -> None:
+        told: list[Any] = ["-"] * len(args)
+        for i, parent in zip(parent_argnums, parents):
+            told[i] = parent.text
+        self.text, self.made = f"{fun.__name__}({', '.join(told)})", (value, fun, args, kwargs, parent_argnums, parents)
+
+    def again(self, x: Any) -> Any:
+        """The value for another x: the operations once more."""
+        if self.made is None:
+            return x
+        _, fun, args, kwargs, argnums, parents = self.made
+        given = dict(zip(argnums, [parent.again(x) for parent in parents]))
+        return fun(*[given.get(i, a) for i, a in enumerate(args)], **kwargs)
+
+
+def filled(x: Any) -> Any:
+    y = onp.zeros(3)
+    y[0] = x[1]
+    y[1:] = 2.0 * x[0]
+    return np.sum(y)
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
+@pytest.mark.parametrize("f, x", [*FUNCTIONS.values(), (filled, X)], ids=[*FUNCTIONS, "written"])
+def test_a_class_of_ones_own_is_told_of_each_operation(f: Callable[[Any], Any], x: Any) -> None:
+    value, end = tracer.trace(Told.new_root(), f, x)
+    onp.testing.assert_allclose(value, f(x), rtol=1e-14)
+    onp.testing.assert_allclose(end.made[0], value)
+    onp.testing.assert_allclose(end.again(x), value)
+    onp.testing.assert_allclose(end.again(1.1 * x), f(1.1 * x), rtol=1e-12)
+    onp.testing.assert_allclose(ag.grad(end.again)(x), ag.grad(f)(x), rtol=1e-12)
+    slope = ag.grad(f)(x)
+    if f is not filled:  # whose slope is a constant
+        of_slope = tracer.trace(Told.new_root(), ag.grad(f), x)[1]
+        onp.testing.assert_allclose(of_slope.again(1.1 * x), ag.grad(f)(1.1 * x), rtol=1e-9)
+    inside = ag.grad(lambda y: tracer.trace(Told.new_root(), f, y)[0])(x)
+    onp.testing.assert_allclose(inside, slope, rtol=1e-12)
+
+
+def test_nodes_of_ones_own_tell_names_and_places() -> None:
+    calls: list[Any] = []
+
+    @primitive
+    def scaled(x: Any, by: str) -> Any:
+        calls.append(by)
+        return 2.0 * x
+
+    defvjp(scaled, lambda ans, x, by: lambda g: 2.0 * g)
+    told = lambda f, x=X: tracer.trace(Told.new_root(), f, x)[1].text
+    assert told(lambda x: np.sin(x) * 3.0 - x) == "subtract(multiply(sin(x), -), x)"
+    assert told(lambda x: scaled(x, "twice"), 1.0) == "getitem(scaled(x), -)" and calls == ["twice"]
+    assert told(lambda x: (x, 3.0, [x + 1.0])) == "unflatten(x, -, add(x, -))"
+    assert told(lambda d: d["a"] * d["b"], {"a": X, "b": X}) == "multiply(x, x)"
+    box = new_box(X, 0, Told.new_root("y"))
+    assert (box * 2.0)._node.text == "multiply(y, -)" and find_top_boxed_args((1.0, box))[2] is Told
+    leaked: list[Any] = []
+    tracer.trace(Told.new_root(), lambda x: leaked.append(x) or x * 1.0, 2.0)
+    with pytest.raises(UnexpectedTracerError):
+        leaked[0] * 2.0
+    with pytest.warns(UserWarning, match="does not depend"):
+        assert tracer.trace(Told.new_root(), lambda x: (x > 1.0) + 0.0, 2.0) == (1.0, None)
+    with pytest.raises(ZeroDivisionError):
+        tracer.trace(Told.new_root(), lambda x: 1 / 0, 2.0)
+
+    class Silent(tracer.Node):
+        def initialize_root(self) -> None:
+            """It has nothing to know."""
+
+    with pytest.raises(NotImplementedError, match="Silent.*__init__"):
+        tracer.trace(Silent.new_root(), np.sin, X)
+    with pytest.raises(NotImplementedError, match="initialize_root"):
+        tracer.Node.new_root()
