@@ -88,7 +88,7 @@ class Node:
     __slots__: tuple[str, ...] = ()
 
     def __init__(
-        self, value: Any, fun: Callable[..., Any], args: Sequence[Any], kwargs: dict, parent_argnums: Sequence[int], parents: list
+        self, value: Any, fun: Callable[..., Any], args: tuple, kwargs: dict, parent_argnums: tuple[int, ...], parents: list
     ):
         raise NotImplementedError(f"{type(self).__name__}: the class does not say what the node of an operation is: `__init__`")
 
@@ -115,8 +115,8 @@ class Node:
         outs, nodes = run_following(owner, flat, leaves, [self] * len(leaves), user_source())
         values = found[-1].unflatten(own_memory(outs, leaves))
         if len(nodes) != 1:  # of a container
-            owner.closed = False
-            nodes = [owner.node_of(values, found[-1].unflatten, outs, {}, [i for i, n in enumerate(nodes) if n is not None], nodes)]
+            there = [i for i, node in enumerate(nodes) if node is not None]
+            nodes = [owner.node_of(values, found[-1].unflatten, outs, {}, there, nodes)]
         return values, nodes[0]
 
     def boxed(self, value: Any, trace: int) -> Tracer:
@@ -132,7 +132,7 @@ class _NodeTrace(FollowingTrace):
     __slots__ = ("kind",)
 
     def record(
-        self, primitive: Any, args: Sequence[Any], params: dict[str, Any], shape: tuple | None = None, known: tuple | None = None
+        self, primitive: Any, args: Sequence[Any], params: dict, shape: tuple | None = None, known: tuple | None = None
     ) -> Any:
         if self.closed:
             raise leaked(next(a for a in args if type(a) is Tracer and a.owner is self))

@@ -21,7 +21,7 @@ from funcad.autograd.numpy.numpy_vjps import match_complex, metadata, replace_ze
 from funcad.autograd.scipy.signal import convolve
 from funcad.autograd.scipy.stats import multivariate_normal
 from funcad.autograd.test_util import check_grads, scalar_close
-from funcad.autograd.tracer import Node, getval, new_box, trace
+from funcad.autograd.tracer import Node, getval, trace
 from funcad.autograd.util import func, subval, subvals
 from funcad.autograd.wrap_util import unary_to_nary
 from funcad.errors import NonDifferentiableInputError

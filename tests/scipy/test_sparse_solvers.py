@@ -346,8 +346,8 @@ def test_operators_are_written_out_where_their_matrix_is_wanted(solver):
     def of_operator(t, b):
         matrix = t * tall if solver in ("lsqr", "lsmr", "svds") else t * square
         m, n = matrix.shape
-        made = sl.LinearOperator((m, n), matvec=lambda x: matrix @ x.ravel(), rmatvec=lambda x: matrix.T @ x.ravel(), dtype=float)
-        return result(made, b)
+        back = lambda x: matrix.T @ x.ravel()
+        return result(sl.LinearOperator((m, n), lambda x: matrix @ x.ravel(), rmatvec=back, dtype=float), b)
 
     def result(a, b):
         if solver in ("lsqr", "lsmr"):

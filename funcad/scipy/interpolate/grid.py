@@ -75,7 +75,7 @@ class RegularGridInterpolator(Interpolator):
             raise ValueError(f"Can only compute derivatives for methods ['slinear', 'cubic', 'quintic'], got {method!r}.")
         by_axes, rank = isinstance(xi, tuple), len(self._points)
         xi = _double(_places(xi))
-        if len(shape_of(xi)) == 1 and not by_axes and shape_of(xi)[0] % rank == 0:  # a vector is as many points as fit, as in SciPy
+        if len(shape_of(xi)) == 1 and not by_axes and shape_of(xi)[0] % rank == 0:  # as many points as fit
             xi = reshape(xi, shape=(shape_of(xi)[0] // rank, rank))
         if not shape_of(xi) or shape_of(xi)[-1] != rank:
             raise ValueError(f"The requested sample points xi have dimension {shape_of(xi)[-1:]} but this has dimension {rank}")
