@@ -336,7 +336,7 @@ def _arrays_referred_to(f: Any) -> list[Any]:
         except ValueError:  # a variable that is not assigned yet
             continue
     names = getattr(f, "__globals__", {})
-    found += [names.get(name) for name in code.co_names]
+    found += map(names.get, code.co_names)
     return [x for x in found if type(x) is np.ndarray]
 
 

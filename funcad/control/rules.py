@@ -320,9 +320,9 @@ class CustomCall:
 
     def __init__(self, target: Target, args: tuple):
         self.target, self.name = target, name_of(target.f)
-        self.nondiff = target.nondiff(len(args))
+        self.nondiff = target.nondiff(len(args)) if target.nums or target.names else ()
         self.args = args
-        dynamic = [a for i, a in enumerate(args) if i not in self.nondiff]
+        dynamic = [a for i, a in enumerate(args) if i not in self.nondiff] if self.nondiff else list(args)
         self.leaves, self.in_tree = flat_values(dynamic)
         for i in self.nondiff:
             for leaf in tree.leaves(args[i]):
@@ -332,8 +332,8 @@ class CustomCall:
                         f"({leaf.aval} in {leaf.owner.name}).\n"
                         "Remedy: make it an ordinary argument; its rule may return None (bwd) or ignore its tangent (jvp)."
                     )
-        self.avals = [aval_of(x) for x in self.leaves]
-        self.inexact = [is_inexact(a) for a in self.avals]
+        self.avals = list(map(aval_of, self.leaves))
+        self.inexact = list(map(is_inexact, self.avals))
 
     def detach(self) -> None:
         """Forget the arguments' values, once the call is recorded: a program must not keep its tracers alive."""
@@ -346,8 +346,8 @@ class CustomCall:
 
     def merged(self, leaves: Sequence[Any]) -> list[Any]:
         """The arguments in their order, with these leaves."""
-        dynamic = iter(self.in_tree.unflatten(leaves))
-        return [a if i in self.nondiff else next(dynamic) for i, a in enumerate(self.args)]
+        dynamic, places = iter(self.in_tree.unflatten(leaves)), self.nondiff
+        return [a if i in places else next(dynamic) for i, a in enumerate(self.args)] if places else list(dynamic)
 
     def strong_avals(self) -> list[Any]:
         """Avals of the tangents of the differentiable leaves."""

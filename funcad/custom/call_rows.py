@@ -59,7 +59,7 @@ class CallRow:
     there, sources = (0,), ()
     many = free = stacks = plain = False
     alone = begins = True
-    part = None
+    part = direct = None
 
     def __init__(
         self,

@@ -106,7 +106,7 @@ def _run_fwd(call: CustomCall, fwd: Any, leaves: Sequence[Any], info: _Forward) 
         )
     outs, info.out_tree = flat_values(result[0])
     check_leaves(outs, f"fwd of {call.name}: output", result[0])
-    info.out_avals = [aval_of(o) for o in outs]
+    info.out_avals = list(map(aval_of, outs))
     residuals, info.residual_tree = flat_values(result[1])
     info.template = [_ARRAY if _is_array(r) else r for r in residuals]
     return outs, [r for r, t in zip(residuals, info.template) if t is _ARRAY]

@@ -24,7 +24,7 @@ from funcad.errors import TracerArrayConversionError, TracerBoolConversionError,
 from funcad.host.where import caller, state, user_source, users_frame
 from funcad.ir.tracer import Tracer, concrete_value, has_value
 from funcad.memo import remembers
-from funcad.numpy.dispatch import find, whole_table
+from funcad.numpy.dispatch import whole_table
 from funcad.numpy.promote import values_of
 
 index_plan, tree = OnDemand("funcad.numpy.index_plan"), OnDemand("funcad.tree")
@@ -32,7 +32,10 @@ index_plan, tree = OnDemand("funcad.numpy.index_plan"), OnDemand("funcad.tree")
 
 def ours(name: str) -> Callable[..., Any]:
     """funcad's function of that name: funcad.scipy.linalg.expm for "scipy.linalg.expm"."""
-    return find(Tracer.namespace, name.split("."))
+    found: Any = Tracer.namespace
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found
 
 
 def _plain(x: Any) -> Any:
@@ -65,7 +68,12 @@ def _bare(args: Any) -> Any:
 
 
 def by_name(name: str, original: Callable[..., Any]) -> Answer:
-    return holds_traced, lambda *args, **kwargs: ours(name)(*_bare(args), **_bare(kwargs))
+    def own(*args: Any, **kwargs: Any) -> Any:
+        if "funcad.numpy.subclasses" in sys.modules:
+            args, kwargs = _bare(args), _bare(kwargs)
+        return ours(name)(*args, **kwargs)
+
+    return holds_traced, own
 
 
 def by_twin(name: str, original: Callable[..., Any]) -> Answer:

@@ -14,7 +14,7 @@ import numpy as np
 from funcad.configuration import OnDemand
 from funcad.doors.asking import holds_traced, is_tracing
 from funcad.doors.codes import Answer
-from funcad.host.conversions import SELDOM, functions_behind, needs_buffers
+from funcad.host.conversions import SELDOM, needs_buffers, writing_users
 from funcad.host.where import handing, is_internal, state, tracing, users_frame
 from funcad.memo import table
 from funcad.writes.plain import buffer
@@ -27,12 +27,8 @@ _FILLS = {"ndarray": 0, "zeros": 0, "zeros_like": 0, "ones": 1, "ones_like": 1, 
 
 def _wanted(code: CodeType | None = None, learned: bool = False) -> bool:
     """Does the function that runs need buffers, and is this code its own or that of a function which it refers to?"""
-    trace = state.running
-    if trace is None:
-        return False
-    if trace.users is None:
-        trace.users = functions_behind(trace.function)
-    return any([needs_buffers(user, code, learned) for user in trace.users])
+    users = () if state.running is None else writing_users(state.running)
+    return any([needs_buffers(user, code, learned) for user in users]) if users else False
 
 
 def _only_read(frame: FrameType) -> bool:
@@ -54,6 +50,8 @@ def making(name: str, original: Callable[..., Any], traced: Callable[..., Any] |
     def is_for_us(args: tuple, kwargs: dict[str, Any]) -> bool:
         if traced is not None and holds_traced(args, kwargs):
             return True
+        if state.running is None or not writing_users(state.running):
+            return False
         code, direct = tracing.shown_code(users_frame(2).f_code), sys._getframe(2).f_code in handing
         if own_name == "ndarray" and (len(args) > 2 or not kwargs.keys() <= {"shape", "dtype"}):
             return False  # of somebody's memory

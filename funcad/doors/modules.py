@@ -140,7 +140,8 @@ class Entrance:
         notes = tracing.threads.get(get_ident())
         if notes is not None:
             frame = sys._getframe(1)
-            wanted = is_users(frame) and config.doors and found is self.original
+            known = _asking.get(frame.f_code.co_filename)
+            wanted = (is_users(frame) if known is None else known) and config.doors and found is self.original
             if wanted and isinstance(found, (type, np.ufunc)):
                 wanted = frame.f_lasti in _called(frame.f_code, self.name)
             if wanted and (not self.door.lines or _asks(frame)) and not _is_away(frame, notes):

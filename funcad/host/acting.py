@@ -22,7 +22,7 @@ from funcad.host.where import tracing
 from funcad.memo import weak_table
 
 from funcad.host.conversions import (  # isort: skip
-    WRITING_NAMES, WRITTEN_ATTRIBUTES, functions_behind, is_full, makes_lists, mark_of, needs_buffers, reached_from, referred,
+    WRITING_NAMES, WRITTEN_ATTRIBUTES, contents, functions_behind, makes_lists, mark_of, needs_buffers, reached_from, referred,
     with_inner,
 )
 
@@ -100,9 +100,7 @@ def _may_be_written(x: Any) -> bool:
 
 def _names(f: types.FunctionType) -> dict[str, Any]:
     """What its names stand for that was there before."""
-    names = {name: f.__globals__.get(name) for code in with_inner(f.__code__) for name in code.co_names}
-    cells = zip(f.__code__.co_freevars, f.__closure__ or ())
-    return names | {name: cell.cell_contents for name, cell in cells if is_full(cell)}
+    return {name: f.__globals__.get(name) for code in with_inner(f.__code__) for name in code.co_names} | contents(f)
 
 
 def hang_for_lists(f: Any) -> None:

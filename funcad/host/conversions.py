@@ -54,6 +54,9 @@ WRITING_NAMES = frozenset(  # methods and functions that write into an array tha
     "at copyto fill fill_diagonal itemset partition place put put_along_axis putmask setfield setitem shuffle sort"
     " __setitem__ __iadd__ __isub__ __imul__ __itruediv__ iadd isub imul itruediv".split()
 )
+_CLOSED = frozenset(  # types of what nothing is in
+    [bool, int, float, complex, str, type(None), np.ndarray, np.float64, BuiltinFunctionType]
+)
 _OF_COMPILED = frozenset(  # methods of SciPy's compiled trees and, before 1.17, rotations
     "apply query query_ball_point query_ball_tree query_pairs count_neighbors sparse_distance_matrix".split()
 )
@@ -119,7 +122,10 @@ def starts_again(trace: Any, error: Exception) -> bool:
 
 
 def _codes_behind(f: Any) -> list[types.CodeType]:
-    return [code for user in reached_from(f) for code in with_inner(user.__code__)]
+    found = []
+    for user in reached_from(f):
+        found += with_inner(user.__code__)
+    return found
 
 
 def _names_seldom(users: list[Any]) -> bool:
@@ -170,10 +176,12 @@ def needs_buffers(f: Any, code: Any = None, learned_only: bool = False, codes: S
 
     `learned_only`: was it started again? `codes`: those behind it, if they are known.
     """
+    if learned_only and not _learned:
+        return False
     if type(f) is types.FunctionType and is_internal(f.__code__.co_filename):  # around the user's
         return any([needs_buffers(held, code, learned_only) for held in _held(f)])
     try:
-        if learned_only or mark_of(f) in _learned:
+        if learned_only or _learned and mark_of(f) in _learned:
             return mark_of(f) in _learned
         known = _known.get(f)
     except TypeError:  # what cannot be hashed or weakly referred to is looked at each time
@@ -183,6 +191,14 @@ def needs_buffers(f: Any, code: Any = None, learned_only: bool = False, codes: S
         known = frozenset(codes if any(map(_code_writes, codes)) else ())
         _remember(f, known)
     return bool(known) if code is None else code in known
+
+
+def writing_users(trace: Any) -> list[Any]:
+    """Those of the user's functions behind the one of a trace that need buffers: looked up again when one was learned."""
+    if trace.users is None or trace.users[0] != len(_learned):
+        trace.users = len(_learned), [user for user in functions_behind(trace.function) if needs_buffers(user)]
+    found: list[Any] = trace.users[1]
+    return found
 
 
 def marks_of(f: Any) -> set[Any]:
@@ -216,9 +232,16 @@ def given(x: Any, own: bool = True) -> Any:
 
 def functions_behind(f: Any) -> list[Any]:
     """The user's functions behind one of funcad's."""
-    if type(f) is types.FunctionType and is_internal(f.__code__.co_filename):
-        return [user for held in _held(f) for user in functions_behind(held)]
-    return [f]
+    found: list[Any] = []
+    todo = [f]
+    while todo:
+        g = todo.pop()
+        if type(g) is types.FunctionType and is_internal(g.__code__.co_filename):
+            todo += reversed(_held(g))
+        # beside a function there may be its derivative, which calls it
+        elif not found or getattr(g, "__wrapped__", None) is not found[-1]:
+            found.append(g)
+    return found
 
 
 def mark_of(f: Any) -> Any:
@@ -231,7 +254,7 @@ def mark_of(f: Any) -> Any:
 
 
 def _held(f: types.FunctionType) -> list[Any]:
-    return [c.cell_contents for c in f.__closure__ or () if is_full(c) and callable(c.cell_contents)]
+    return list(filter(callable, contents(f).values()))
 
 
 def _remember(f: Any, codes: frozenset[types.CodeType]) -> None:
@@ -276,7 +299,10 @@ def _next(f: types.FunctionType) -> list[Any]:
     found: Any = _reached.get(f) if lasts else None
     if found is None:
         held = referred(f)
-        found = [v for v in held if callable(v)] + [v for x in held for v in _inside(x, f)]
+        found = list(filter(callable, held))
+        for x in held:
+            if type(x) not in _CLOSED and type(x) is not types.ModuleType:
+                found += _inside(x, f)
         if lasts:
             found = _reached.put(f, [v for v in {id(v): v for v in found}.values() if not _ends(v)])
     return found
@@ -289,11 +315,15 @@ def _ends(v: Any) -> bool:
 
 def referred(f: types.FunctionType) -> list[Any]:
     """What a function refers to: by cells, defaults, globals, and attributes of modules among these."""
-    names = [name for code in with_inner(f.__code__) for name in code.co_names]
-    found = [c.cell_contents for c in f.__closure__ or () if is_full(c)]
-    found += [*(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
-    found += [f.__globals__[name] for name in names if name in f.__globals__]
+    names = _names_in(f.__code__)
+    found = [*contents(f).values(), *(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
+    scope = f.__globals__
+    for name in names:
+        if name in scope:
+            found.append(scope[name])
     for thing in list(found):
+        if type(thing) in _CLOSED:
+            continue
         name = thing.__name__ if type(thing) is types.ModuleType else type(thing).__module__
         if str(name).partition(".")[0] not in _LIBRARIES:
             inside = getattr(thing, "__dict__", {})
@@ -316,24 +346,33 @@ def _inside(x: Any, function: Any, depth: int = 2) -> list[Any]:
 
 def _methods(kind: type, function: Any) -> list[Any]:
     """The methods that a method names, of its own object."""
-    codes = with_inner(function.__code__) if type(function) is types.FunctionType else ()
-    names = [name for code in codes for name in code.co_names]
+    names = _names_in(function.__code__) if type(function) is types.FunctionType else ()
     return [v for v in [getattr(kind, name, None) for name in names] if type(v) is types.FunctionType]
 
 
-def is_full(cell: Any) -> bool:
-    try:
-        cell.cell_contents  # noqa: B018
-        return True
-    except ValueError:  # not assigned yet
-        return False
+def contents(f: types.FunctionType) -> dict[str, Any]:
+    """What its cells hold that have been assigned, by the variables' names."""
+    found = {}
+    for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ()):
+        try:
+            found[name] = cell.cell_contents
+        except ValueError:
+            continue
+    return found
 
 
-def with_inner(code: types.CodeType) -> Iterator[types.CodeType]:
-    yield code
+def with_inner(code: types.CodeType) -> list[types.CodeType]:
+    """The code, and those inside it."""
+    found = [code]
     for c in code.co_consts:
         if type(c) is types.CodeType:
-            yield from with_inner(c)
+            found += with_inner(c)
+    return found
+
+
+def _names_in(code: types.CodeType) -> Sequence[str]:
+    codes = with_inner(code)
+    return code.co_names if len(codes) == 1 else [name for c in codes for name in c.co_names]
 
 
 def _code_writes(code: types.CodeType) -> bool:

@@ -113,7 +113,7 @@ def _fast() -> Any:
             enter(known)
 
     after_interrupts.append(recover)
-    return lambda: enter(silent), leave, warn_at_user_line, get, enter, user_line_mode
+    return partial(enter, silent), leave, warn_at_user_line, get, enter, user_line_mode
 
 
 suppress_warnings, restore_warnings, warn_at_user_line, error_mode, enter, user_line_mode = _fast() or (

@@ -248,13 +248,17 @@ def shape_of(x: Any) -> tuple[int, ...]:
     kind = type(x)
     if kind is np.ndarray:
         return x.shape
-    return x.aval.shape if kind in TRACERS else () if kind in SCALAR_AVALS else aval_of(x).shape
+    if kind in TRACERS:
+        return x.primal.shape if type(x.primal) is np.ndarray else x.aval.shape
+    return () if kind in SCALAR_AVALS else aval_of(x).shape
 
 
 def dtype_of(x: Any) -> np.dtype:
+    if type(x) in TRACERS and type(x.primal) is np.ndarray:
+        x = x.primal
     return native_dtype(x.dtype) if type(x) is np.ndarray else aval_of(x).dtype
 
 
 def is_inexact(aval: AnyAval) -> bool:
     """Can a value of this aval carry a derivative (float or complex)?"""
-    return dtype_kind(aval.dtype) in "fc"
+    return aval.dtype.kind in "fc" or dtype_kind(aval.dtype) in "fc"

@@ -27,7 +27,7 @@ from funcad.host.locks import NO_LOCKS, Locks
 from funcad.host.where import open_traces, state, tracing, user_source
 from funcad.ir.aval import SCALAR_AVALS, AnyAval, Atom, Aval, LiteralAval, Location, Params, Value, aval_of
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, may_fail, subjaxprs
-from funcad.ir.tracer import Tracer, array_type, concrete_value, leaked, snapshot, value_key
+from funcad.ir.tracer import Tracer, array_type, leaked, snapshot, value_key
 
 if TYPE_CHECKING:
     from funcad.ir.primitive import Primitive
@@ -390,7 +390,9 @@ def run_in(
 def abstract_trace_of(values: Sequence[Value]) -> AbstractTrace | None:
     """The innermost abstract trace that the values belong to, also behind following traces; None if all are known."""
     top = None
-    for x in map(concrete_value, values):
+    for x in values:
+        while type(x) is Tracer and x.atom is None:  # this is `concrete_value`, without a call
+            x = x.primal
         if type(x) is Tracer and (top is None or x.owner.level > top.level):
             top = x.owner
     return top

@@ -22,6 +22,9 @@ from funcad.host.real_types import Length, Unseen, kind_of
 from funcad.host.where import Source
 from funcad.ir.aval import TRACERS, AnyAval, Aval, LiteralAval, Value, aval_of
 
+_FLOAT64 = np.dtype(np.float64)
+_new = object.__new__
+_OF_NUMBERS = {float: Aval((), _FLOAT64, True), np.float64: Aval((), _FLOAT64)}
 _NUMBERS = frozenset([float, np.float64])
 
 
@@ -66,7 +69,11 @@ def concrete_value(x: Value) -> Value:
 def aval_behind(x: Tracer) -> AnyAval:
     """The aval of a tracer that has a primal: worked out when it is asked for the first time, then an attribute like others."""
     primal = x.primal
-    aval = primal.aval if type(primal) is Tracer else aval_of(primal)
+    if type(primal) is np.ndarray and primal.dtype is _FLOAT64:
+        x.aval = made = _new(Aval)  # as `aval_of` gives it, which most values ask for
+        made.shape, made.dtype, made.weak = primal.shape, _FLOAT64, False
+        return made
+    aval = primal.aval if type(primal) is Tracer else _OF_NUMBERS.get(type(primal)) or aval_of(primal)
     if type(aval) is LiteralAval:
         aval = Aval(aval.shape, aval.dtype, aval.weak)  # it stands for a variable
     x.aval = aval  # type: ignore[assignment]

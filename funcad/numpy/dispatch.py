@@ -26,7 +26,7 @@ from funcad.host.where import tracing, user_source
 from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.trace import plain_values
 from funcad.ir.tracer import Tracer, concrete_value
-from funcad.memo import remembers
+from funcad.memo import table
 from funcad.numpy.promote import as_array, overrides, promote_for, same_aval, strong, with_integer
 from funcad.numpy.views import add_at, function_out, out_given, viewing, warn_where, with_out, write_out
 from funcad.primitives.placement import capture_as_inputs
@@ -400,13 +400,17 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str
             if _others(map(type, inputs), "__array_ufunc__"):
                 return their_say(*inputs)
         implementation = TABLE.get(ufunc)
+        if implementation is None and ufunc in _specials:
+            for x in inputs:
+                if type(x) is Tracer and x.owner.level:  # and no buffer
+                    implementation = _specials[ufunc]
         if implementation is None:
             implementation = _of_later_modules(ufunc) if getattr(np, ufunc.__name__, None) is ufunc else None
             if implementation is None and all([kinds.strip("O->") == "" for kinds in ufunc.types]):
                 return _of_objects(ufunc, *inputs)
             if implementation is None and not is_traced(known := plain_values(inputs), kwargs):  # nothing but buffers
                 return ufunc(*known, **kwargs)
-            implementation = implementation or _special(ufunc)
+            implementation = implementation or _specials.setdefault(ufunc, _special(ufunc))
         if kwargs or len(inputs) != ufunc.nin:
             return _with_options(ufunc, implementation, inputs, kwargs)
         return implementation(*inputs, **kwargs)
@@ -521,7 +525,9 @@ def checked_options(ufunc: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -
     return {"dtype": dtype, **kept}
 
 
-@remembers()
+_specials = table("dispatch.specials", "ufunc of SciPy's that was given traced values: its function here")
+
+
 def _special(ufunc: Any) -> Callable[..., Any]:
     """scipy.special's ufuncs, found by name among those of `funcad.scipy.special`, which is loaded at the first."""
     name = ufunc.__name__

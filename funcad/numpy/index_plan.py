@@ -129,7 +129,7 @@ class IndexPlan:
         self.front = tuple([*axes, *[i for i in range(len(self.inner)) if i not in axes]])
         shapes = [shape_of(a) for _, a in arrays]
         try:
-            self.index_shape = np.broadcast_shapes(*shapes)
+            self.index_shape = shapes[0] if shapes.count(shapes[0]) == len(shapes) else np.broadcast_shapes(*shapes)
         except ValueError:
             refuse(shape, index, "shape mismatch: indexing arrays could not be broadcast together")
         self.arrays = [a if s == self.index_shape else broadcast_to(a, self.index_shape) for s, (_, a) in zip(shapes, arrays)]
@@ -300,18 +300,19 @@ def _traced_entry(e: Tracer, shape: tuple, index: Any) -> Any:
 
 def leading_arrays(shape: tuple, index: Any) -> tuple | None:
     """The arrays of integers, of one shape, by which the leading axes are addressed; None if there is anything else."""
-    if type(index) is list:
-        if not index or not shape or not all([type(i) is int for i in index]):
-            return None
-        index = np.asarray(index)
-    if type(index) is np.ndarray:
-        if index.dtype.kind == "b" and index.ndim:
-            return index.nonzero() if index.shape == shape[: index.ndim] else None
-        index = (index,)
-    if not 0 < len(index) <= len(shape) or type(index[0]) is not np.ndarray or not index[0].ndim:
+    if type(index) is np.ndarray and index.dtype.kind == "b" and index.ndim:
+        return index.nonzero() if index.shape == shape[: index.ndim] else None
+    entries = index if type(index) is tuple else (index,)
+    if not 0 < len(entries) <= len(shape):
         return None
-    first = index[0].shape
-    return index if all([type(e) is np.ndarray and e.shape == first and e.dtype.kind in "iu" for e in index]) else None
+    found: list[Any] = []
+    for e in entries:
+        if type(e) is list and {int}.issuperset(map(type, e)) and e:
+            e = np.asarray(e)
+        if type(e) is not np.ndarray or e.dtype.kind not in "iu" or not e.ndim or found and e.shape != found[0].shape:
+            return None
+        found.append(e)
+    return tuple(found)
 
 
 def own_places(x: Any, index: tuple) -> int:
@@ -320,8 +321,10 @@ def own_places(x: Any, index: tuple) -> int:
     Only by arrays that nobody can write later, since programs read what they capture when they run: read-only ones, and those
     that the index alone holds.
     """
+    if len(index) < 2 or type(concrete_value(x)) is not Tracer:
+        return 0
     shape = shape_of(x)
-    if not 2 <= len(index) <= len(shape) or 0 in shape or type(concrete_value(x)) is not Tracer:
+    if len(index) > len(shape) or 0 in shape:
         return 0
     ndim, count = max([len(shape_of(e)) for e in index if hasattr(e, "shape")], default=0), 0
     for e in index:
@@ -355,6 +358,8 @@ def selected_places(mask: Tracer) -> tuple:
 
 def with_places(index: tuple) -> tuple:
     """An index with places instead of masks without values, where these can be counted."""
+    if Tracer not in map(type, index):
+        return index
     parts = [np.nonzero(e) if type(e) is Tracer and is_unknown_mask(e) and can_count(e) else (e,) for e in index]
     return tuple([i for part in parts for i in part])
 

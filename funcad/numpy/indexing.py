@@ -42,12 +42,18 @@ held_arrays = OnDemand("funcad.writes.held")
 BASIC = frozenset([int, slice, type(None), type(Ellipsis)])
 
 
+_HOLDING = frozenset([tuple, list, slice])
+
+
 def has_tracer(index: Any) -> bool:
     kind = type(index)
     if kind is Tracer:
         return True
     if kind is tuple or kind is list:
-        return any(has_tracer(i) for i in index)
+        for i in index:
+            if type(i) is Tracer or type(i) in _HOLDING and has_tracer(i):
+                return True
+        return False
     return kind is slice and (type(index.start) is Tracer or type(index.stop) is Tracer or type(index.step) is Tracer)
 
 

@@ -22,13 +22,15 @@ from funcad.primitives.shape import concatenate as _concatenate
 from funcad.primitives.shape import roll as _roll
 
 from funcad.numpy.promote import (  # isort: skip
-    apart, array_of, arrays, axis_of, beside, expand, promote_dtype, ravelled, result_dtype, shape_argument,
+    apart, array_of, arrays, axis_of, beside, expand, one_dtype, promote_dtype, ravelled, result_dtype, shape_argument,
 )
 
 index_plan, shaping = OnDemand("funcad.numpy.index_plan"), OnDemand("funcad.numpy.shaping")
 
 
 def _in_one_dtype(arrays: Sequence[Any], dtype: Any) -> list[Any]:
+    if dtype is None and one_dtype(arrays):
+        return list(arrays)
     target = result_dtype(arrays)[0] if dtype is None else np.dtype(dtype)
     for own in [aval_of(a).dtype for a in arrays] if dtype is not None else []:
         if not np.can_cast(own, target, "same_kind"):
@@ -62,7 +64,7 @@ def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = 
     if axis is None:
         return join([ravelled(x) for x in xs], 0, dtype)
     shapes = [shape_of(x) for x in xs]
-    if any(not s for s in shapes):
+    if () in shapes:
         raise ValueError("zero-dimensional arrays cannot be concatenated")
     axis = axis_of(axis, len(shapes[0]))
     for i, s in enumerate(shapes):

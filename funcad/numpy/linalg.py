@@ -30,7 +30,7 @@ from funcad.memo import remembers
 from funcad.numpy.dispatch import implements
 from funcad.numpy.linear import linalg_outer as outer
 from funcad.numpy.linear import matrix_transpose, multi_dot
-from funcad.numpy.promote import array_of, convert_in, expand
+from funcad.numpy.promote import array_of, convert_in, expand, one_dtype
 from funcad.primitives.arithmetic import abs_
 from funcad.primitives.comparison import ge, ne, select
 from funcad.primitives.conversion import convert, real, stop_gradient
@@ -76,6 +76,8 @@ _UNSUPPORTED = (np.dtype(np.float16), np.dtype(np.longdouble), np.dtype(np.clong
 
 def common(*arrays: Any) -> list[Any]:
     """The operands in the one dtype in which NumPy computes: float64 for integers."""
+    if one_dtype(arrays):
+        return list(arrays)
     xs = [array_of(a) for a in arrays]
     dtypes = []
     for x in xs:
@@ -109,7 +111,10 @@ def square(a: Any) -> Any:
 
 def same_stack(*xs: Any) -> list[Any]:
     """Stacks of matrices with their leading axes broadcast against each other."""
-    lead = np.broadcast_shapes(*[shape_of(x)[:-2] for x in xs])
+    shapes = {shape_of(x)[:-2] for x in xs}
+    if len(shapes) == 1:
+        return list(xs)
+    lead = np.broadcast_shapes(*shapes)
     return [broadcast_to(x, (*lead, *shape_of(x)[-2:])) for x in xs]
 
 

@@ -19,7 +19,7 @@ from funcad.primitives.conversion import conj, convert
 from funcad.primitives.shape import broadcast_to, concatenate, move_axis, permute, reshape
 
 from funcad.numpy.promote import (  # isort: skip
-    array_of, arrays, axis_of, expand, numbers, promote, promote_dtype, ravelled, result_dtype, same_aval,
+    array_of, arrays, axis_of, expand, numbers, one_dtype, promote, promote_dtype, ravelled, result_dtype, same_aval,
     shape_argument,
 )
 
@@ -49,6 +49,8 @@ def matrix_transpose(x: Any, /) -> Any:
 
 
 def _same_dtype(*arrays: Any, dtype: Any = None) -> list[Any]:
+    if dtype is None and one_dtype(arrays):
+        return list(arrays)
     xs = [array_of(a) for a in arrays]
     if dtype is None:
         first = xs[0].dtype

@@ -22,7 +22,7 @@ from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 from funcad.configuration import Function, named_as
 from funcad.host.conversions import is_masked, own_meaning, plain_kinds, their_say
 from funcad.host.devices import NAMESPACES, device_in_use, is_device, namespace_of
-from funcad.host.real_types import HALVES, KINDS, NARROW, dtype_kind, is_a, is_narrow, native_dtype
+from funcad.host.real_types import HALVES, KINDS, NARROW, NUMBERS, dtype_kind, is_a, is_narrow, native_dtype
 from funcad.host.where import state, tracing, user_source, written_for_others
 from funcad.ir.aval import SCALAR_AVALS, aval_of, shape_of
 from funcad.ir.trace import abstract_trace_of, bind
@@ -75,6 +75,7 @@ def _compare(labels: Any, met: list[Any]) -> None:
 # -- NumPy's promotion and broadcasting, made explicit
 
 
+_F64, _F32 = np.dtype(np.float64), np.dtype(np.float32)
 _PYTHON: dict[type, type] = {bool: bool, int: int, float: float, complex: complex}
 _CAST: dict[str, Callable[[Any], Any]] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 _PYTHON_VALUE = {"b": False, "i": 0, "f": 0.0, "c": 0j}
@@ -154,11 +155,16 @@ def result_dtype(args: Sequence[Any], of_ufuncs: bool = True) -> tuple[np.dtype,
 
     Of narrow floats ufuncs know more than `np.result_type`: beside a Python float they are float32, not float64.
     """
-    strong, weak = [], []
+    strong: list[np.dtype] = []
+    weak: list[Any] = []
     for a in args:
         kind = type(a)
         if kind in _PYTHON:
             weak.append(kind)
+            continue
+        p = a.primal if kind is Tracer and a.atom is None else a
+        if type(p) is np.ndarray and (p.dtype is _F64 or p.dtype is _F32):
+            strong.append(p.dtype)
             continue
         aval = aval_of(a)
         if aval.weak:
@@ -185,10 +191,14 @@ def promote_dtype(args: Sequence[Any], dtype: np.dtype, weak: bool | None = Fals
     """
     if not dtype.isnative:
         dtype = native_dtype(dtype)
-    trace = abstract_trace_of(args)
+    trace: Any = args  # looked for where it is needed
     result = []
     for a in args:
         kind = type(a)
+        p = a.primal if kind is Tracer and a.atom is None else a
+        if type(p) is np.ndarray and p.dtype is dtype and (dtype is _F64 or dtype is _F32):
+            result.append(a)
+            continue
         if kind in _PYTHON:
             if dtype.kind in "iu" and kind is int:
                 dtype.type(a)  # OverflowError for what does not fit, in NumPy's words
@@ -199,9 +209,21 @@ def promote_dtype(args: Sequence[Any], dtype: np.dtype, weak: bool | None = Fals
             if aval.weak and (weak or weak is None and aval.dtype == dtype):
                 a = a if aval.dtype == dtype else bind(convert_p, a, dtype=dtype, weak=True)
             elif aval.dtype != dtype or aval.weak:
+                trace = abstract_trace_of(args) if trace is args else trace
                 a = dtype.type(a) if is_a(a, np.generic) and trace is None else convert_in(trace, a, dtype)
         result.append(a)
     return result
+
+
+def one_dtype(xs: Sequence[Any]) -> bool:
+    """Are they arrays of one dtype in double or single precision, and NumPy's promotion has nothing to do? (As `same_aval`.)"""
+    found: Any = None
+    for x in xs:
+        p = x.primal if type(x) is Tracer and x.atom is None else x
+        if type(p) is not np.ndarray or p.dtype is not _F64 and p.dtype is not _F32 or p.dtype is not found is not None:
+            return False
+        found = p.dtype
+    return True
 
 
 _FLOATS = (np.float64, float)
@@ -338,6 +360,10 @@ def _loop_giving(ufunc: np.ufunc, operands: Sequence[Any], dtype: np.dtype) -> n
 
 def promote_for(ufunc: np.ufunc, args: Sequence[Any], dtype: Any = None) -> list[Any]:
     """Operands as the ufunc's loop takes them: one dtype, one shape. `dtype` overrules, as the ufunc's argument does."""
+    if len(args) == 1 and dtype is None and type(args[0]) is Tracer and args[0].atom is None and not HALVES:
+        p = args[0].primal  # an array whose loop is known to take it as it is
+        if type(p) is np.ndarray and p.dtype is _loops.get((ufunc, p.dtype)):
+            return [args[0]]
     operands = [as_array(a) for a in args]
     target = loop_dtype(ufunc, operands) if dtype is None else _loop_giving(ufunc, operands, np.dtype(dtype))
     return broadcast(promote_dtype(operands, target, None))
@@ -404,7 +430,8 @@ def strong(x: Any) -> Any:
 
 def array_of(x: Any) -> Any:
     """An argument as an array, tracer or strong scalar; lists (of tracers too) become arrays."""
-    return strong(as_array(x))
+    p = x.primal if type(x) is Tracer and x.atom is None else x
+    return x if type(p) is np.ndarray and p.dtype.num in NUMBERS else strong(as_array(x))
 
 
 def axis_of(axis: Any, ndim: int) -> int:

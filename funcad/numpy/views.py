@@ -305,7 +305,8 @@ class Selection(ViewStep):
     def __init__(self, function: Any, traced: Any, args: Sequence[Any], kwargs: dict[str, Any], place: int, part: int | None):
         self.function = function  # NumPy's
         self.traced = traced  # that for traced values
-        self.args = [None if i == place else a for i, a in enumerate(args)]
+        self.args = list(args)
+        self.args[place] = None
         self.kwargs = kwargs
         self.place = place
         self.part = part
@@ -394,16 +395,19 @@ def viewing(function: Any, implementation: Callable[..., Any], alias: str) -> Ca
     several = bool(_own_code(implementation).co_flags & _VARARGS)  # has it *args?
 
     def one(found: Any, args: Sequence[Any], kwargs: dict[str, Any], part: int | None) -> Any:
-        places = [i for i, a in enumerate(args) if type(a) is Tracer]
         if type(found) is not Tracer:
             return found
+        own, places, base = False, [], None if found.box is None else found.box.base
+        for i, a in enumerate(args):
+            if type(a) is Tracer:
+                places.append(i)
+                own = own or found is a
         p = found.primal
         if not (p.ndim if type(p) is np.ndarray else found.shape) and _is_number(args, kwargs, places, part):
             found = snapshot(found)
             found.box = None
             return found
-        own = any([found is args[i] for i in places])
-        if not own and found.box is not None and any([found.box.base is args[i] for i in places]):
+        if not own and base is not None and any([base is args[i] for i in places]):
             return found  # a view that was found by the values (trim_zeros)
         if own and alias == "same":
             return found

@@ -58,7 +58,7 @@ def canonical_einsum(*operands: Any) -> tuple[str, list[Any]]:
     if len(terms) != len(xs):
         raise ValueError(f"einsum: subscripts {text!r} name {len(terms)} operands, but {len(xs)} were given")
     for part in (*terms, output):
-        if any(c not in _LETTERS for c in part.replace("...", "")) or part.count("...") > 1:
+        if not set(_LETTERS).issuperset(part.replace("...", "")) or part.count("...") > 1:
             raise ValueError(f"einsum: subscripts {text!r} may hold letters, ',', '->' and one '...' per operand")
     hidden = []
     for term, x in zip(terms, xs):
@@ -534,13 +534,21 @@ def contract(subscripts: str, *xs: Any) -> Any:
     if len(xs) > 2:
         return einsum_p(*xs, subscripts=subscripts)
     if len(xs) == 2:
-        (sum_a, sum_b, numbers), term = _pair_step(*terms, set(output))
-        x = dot_general_p(reduce_sum(xs[0], axes=sum_a), reduce_sum(xs[1], axes=sum_b), dimension_numbers=numbers)
-    else:
-        (x,), (term,) = xs, terms
-        x = reduce_sum(x, axes=tuple([k for k, c in enumerate(term) if c not in output]))
-        term = "".join([c for c in term if c in output])
+        sum_a, sum_b, numbers, order = _pair_plan(subscripts)
+        x, y = [reduce_sum(x, axes=axes) if axes else x for x, axes in zip(xs, (sum_a, sum_b))]
+        return permute(dot_general_p(x, y, dimension_numbers=numbers), order)
+    (x,), (term,) = xs, terms
+    x = reduce_sum(x, axes=tuple([k for k, c in enumerate(term) if c not in output]))
+    term = "".join([c for c in term if c in output])
     return permute(x, [term.index(c) for c in output])
+
+
+@remembers(1024)
+def _pair_plan(subscripts: str) -> tuple:
+    """Presums and dimension numbers that contract two operands, and the order of the result's axes."""
+    terms, output = _einsum_terms(subscripts)
+    step, term = _pair_step(*terms, set(output))
+    return *step, tuple([term.index(c) for c in output])
 
 
 def _diagonal(x: Any, i: int, j: int) -> Any:
@@ -568,8 +576,8 @@ def einsum(subscripts: str, *xs: Any) -> Any:
     plain_terms, plain = [], []
     for term, x in zip(terms, xs):
         shape = shape_of(x)
-        small = [k for k, (c, n) in enumerate(zip(term, shape)) if n != sizes[c]]  # they broadcast: drop them
-        if small:
+        if shape != tuple(map(sizes.__getitem__, term)):  # some broadcast: drop them
+            small = [k for k, (c, n) in enumerate(zip(term, shape)) if n != sizes[c]]
             x = reshape(x, shape=tuple([n for k, n in enumerate(shape) if k not in small]))
             term = "".join([c for k, c in enumerate(term) if k not in small])
         while len(set(term)) != len(term):

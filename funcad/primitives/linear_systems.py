@@ -11,6 +11,7 @@ Trap: what is zero by selection stays zero. `triangle` drops what it does not ke
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable, Sequence
 from functools import partial
 from math import prod
@@ -95,7 +96,9 @@ def lapack() -> Any:
 
 def scipy_linalg(xp: Any) -> Any:
     """The one door to scipy.linalg, or cupyx.scipy.linalg."""
-    return importlib.import_module("scipy.linalg" if xp is np else "cupyx.scipy.linalg")
+    if xp is np:
+        return sys.modules.get("scipy.linalg") or importlib.import_module("scipy.linalg")
+    return importlib.import_module("cupyx.scipy.linalg")
 
 
 def _raising(impl: Callable[..., Any]) -> Callable[..., Any]:
@@ -491,7 +494,7 @@ def linalg_of(xp: Any, name: str) -> Callable[..., Any]:
 def each(xp: Any, f: Callable[..., Any], arrays: Sequence[Any], core: tuple[int, ...], dtype: Any) -> Any:
     """f of each matrix of the stacks; its results have the shape `core`."""
     lead = arrays[0].shape[:-2]
-    if not all(n for a in arrays for n in a.shape):
+    if 0 in [n for a in arrays for n in a.shape]:
         return xp.zeros((*lead, *core), dtype)
     if not lead:
         out = f(*arrays)

@@ -13,6 +13,7 @@ parameter, so that its own rules are more of itself.
 from __future__ import annotations
 
 import importlib
+import sys
 from collections.abc import Callable
 from math import factorial, pi
 from typing import Any
@@ -30,9 +31,9 @@ from funcad.primitives.families import elementwise
 
 def special_of(xp: Any) -> Any:
     """The one door: scipy.special for numpy, cupyx.scipy.special for cupy, what another library says is beside it."""
-    if hasattr(xp, "companion"):
-        return xp.companion("special")
-    return importlib.import_module("scipy.special" if xp is np else "cupyx.scipy.special")
+    if xp is np:
+        return sys.modules.get("scipy.special") or importlib.import_module("scipy.special")
+    return xp.companion("special") if hasattr(xp, "companion") else importlib.import_module("cupyx.scipy.special")
 
 
 def function_of(xp: Any, name: str) -> Any:

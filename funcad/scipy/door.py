@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import sys
 from collections.abc import Callable, Sequence
 from types import FunctionType
 from typing import Any
@@ -23,7 +24,7 @@ from funcad.unjitted.remembered import remembered
 
 def _module(name: str) -> Any:
     try:
-        return importlib.import_module(name)
+        return sys.modules.get(name) or importlib.import_module(name)
     except ImportError:
         return None
 

@@ -137,7 +137,15 @@ def pull(
             if ct is None:
                 continue
             cts.at = n
-            if plain:
+            if plain and pulling.direct is not None:  # this is `WrittenPull.run`, without a call
+                n_read = pulling.n_read
+                found = pulling.direct(np, ct, values[0]) if n_read == 1 else pulling.direct(np, ct, *values[:n_read])
+                for number, c in ((to[0], found),) if len(to) == 1 else zip(to, found):
+                    if cts[number] is None:
+                        cts[number] = c
+                    elif c is not None:
+                        cts.add(number, c)
+            elif plain:
                 pulling.run(cts, ct, to, values)
             elif outer:  # what is recorded in outer traces has the line of the operation
                 source = tape.sources[n - first]
@@ -149,7 +157,7 @@ def pull(
                 pulling.over(cts, ct, to, values)
             else:
                 pulling.columns(cts, ct if pulling.many else (ct,), to, values, size)
-            ct = values = None
+            ct = values = found = c = None
     except Exception as error:
         source = tape.sources[n - first]
         note_source(error, source and Source(*source))

@@ -53,7 +53,7 @@ class _ElementRow:
     there: tuple[int, ...] = (0,)
     sources = ()
     many = free = wide = False
-    over = None
+    over = direct = None
     begins = plain = True
     n_kept = 0
 

@@ -46,6 +46,7 @@ linear_parts = table(
     "pull, shapes and parameters: its linear part, by the rule",
     1024,
 )
+free_of = FREE.get  # the parameters of a primitive that are of no kind
 UNKNOWN: Any = object()
 SIZED: Any = object()  # what a key without sizes says of a kind that has them
 _F64 = np.dtype(np.float64)
@@ -156,7 +157,8 @@ class Pull:
     run: Any
     begins: bool  # may a mask begin behind it?
     alone = False  # is it of one row?
-    tail = False  # does a row keep the shapes of operands and result, and the parameters, after the values? (`tail_of`)
+    direct: Any = None  # what gives the cotangents as `run` adds them, if it is a function of what the row keeps alone
+    tail = False  # does a row keep the shapes of operands and result, and the parameters, after the values?
 
     def __init__(self, part: Any, sources: Sequence[int], there: Sequence[int], wide: bool = False):
         self.part = part  # what computes a part of what is kept, or None
@@ -204,7 +206,7 @@ class _WrittenPart:
         try:
             function = recording(self.function) if outer else self.function
             bound = {"shapes": tuple(map(shape_of, known[: self.n])), "params": self.params} if self.words else {}
-            found = function(np, *[known[i] for i in self.reads], *[bound[word] for word in self.words])
+            found = function(np, *map(known.__getitem__, self.reads), *map(bound.__getitem__, self.words))
         finally:
             restore_warnings(token)
         return list(found) if type(found) is tuple else [found]
@@ -213,7 +215,7 @@ class _WrittenPart:
 class WrittenPull(Pull):
     """A pull that a table has; the linear part of its rule is derived where masks or linear programs ask for it."""
 
-    __slots__ = ("function", "n_read", "tail", "rule", "kind", "recorded", "by_rule", "answers")
+    __slots__ = ("function", "direct", "n_read", "tail", "rule", "kind", "recorded", "by_rule", "answers")
 
     def __init__(self, found: WrittenAhead, use: tuple, pattern: tuple, ones: tuple, wide: bool):
         primitive, avals, _, _, _, params, _ = use
@@ -229,7 +231,8 @@ class WrittenPull(Pull):
         self.tail = not (wide or self.free)
         self.plain = primitive.layout is not None
         self.function: Any = found.function
-        self.n_read = len(found.reads)  # of what is kept: values, then what `tail_of` gives
+        self.direct = None if wide else found.function
+        self.n_read = len(found.reads)  # of what is kept: values, then shapes and parameters
         self.rule: Any = use
         self.kind: Any = pattern, ones, found.reads
         self.recorded: Any = None
@@ -244,14 +247,8 @@ class WrittenPull(Pull):
             for number, shape, c in zip(numbers, kept[n + 1 :], (found,) if len(numbers) == 1 else found):
                 if c is not None:
                     cts.add(number, fit(c, shape, many))
-        elif len(numbers) == 1:
-            number = numbers[0]
-            if cts[number] is None:
-                cts[number] = found
-            elif found is not None:
-                cts.add(number, found)
         else:
-            for number, c in zip(numbers, found):
+            for number, c in zip(numbers, (found,) if len(numbers) == 1 else found):
                 if cts[number] is None:
                     cts[number] = c
                 elif c is not None:
@@ -318,26 +315,31 @@ class LinearPull(WrittenPull):
     __slots__ = ("of",)
 
     def __init__(self, use: tuple, pattern: tuple):
-        primitive, avals, _, _, _, params, _ = use
-        x = Var(avals[0])
+        primitive, avals, _, _, _, _, _ = use
         begins = primitive.reach not in CALM or primitive.needs is not None
-
-        def transposed(xp: Any, ct: Any, *others: Any) -> Any:
-            return primitive.transpose(ct, x, *others, **params)[0]
-
-        found = WrittenAhead(transposed, tuple(range(1, len(avals))), begins, None)
+        found = WrittenAhead(primitive.transpose, tuple(range(1, len(avals))), begins, None)
         super().__init__(found, use, pattern, (), False)
-        self.of = x
+        self.of, self.direct = Var(avals[0]), None
 
-    def run(self, cts: RowCotangents, ct: Any, numbers: Any, kept: Any, **more: Any) -> None:  # type: ignore[override]
-        primitive = self.rule[0]
-        if primitive.adds is None or more:
-            super().run(cts, ct, numbers, kept, **more)
+    def run(
+        self, cts: Any, ct: Any, numbers: Any, kept: Any, function: Any = None, many: int = 0, recorded: bool = False
+    ) -> None:
+        if function is not None:
+            super().run(cts, ct, numbers, kept, function, many)
+            return
+        primitive, x, n = self.rule[0], self.of, self.n_kept
+        shapes, params = kept[n:]
+        if shapes[0] != x.aval.shape:  # the kind has no sizes
+            x = Var(Aval(shapes[0], x.aval.dtype, x.aval.weak))
+        if primitive.adds is None or recorded:
+            found = primitive.transpose(ct, x, *kept[:n], **params)[0]
+            if found is not None:
+                cts.add(numbers[0], found)
         else:
-            add_read(cts, ct, numbers[0], primitive, self.of, kept[: self.n_kept], self.rule[5])
+            add_read(cts, ct, numbers[0], primitive, x, kept[:n], params)
 
     def _recording(self, given: Sequence[Any], m: int) -> tuple[Any, bool]:
-        return partial(self.run, function=self.function), False
+        return partial(self.run, recorded=True), False
 
 
 compared_by[WrittenPull] = lambda pull: (pull.function, pull.sources, pull.tail)
@@ -389,7 +391,8 @@ def pull_of(
         if node is UNKNOWN:
             use = _use(primitive, primals, rows, outs, params, shape, wide)
             found = _ahead(use, False)
-            shared = type(found) is WrittenPull and found.tail and not is_elementwise(primitive) and primitive not in BY_ONES
+            shared = isinstance(found, WrittenPull) and found.tail and primitive not in BY_ONES
+            shared = shared and (len(primals) == 1 or not is_elementwise(primitive))  # several may be broadcast
             node = kinds.put(key, found if shared else SIZED)
         if node is SIZED:
             key = key, shape, params_key(params), *map(kind_of, primals)
@@ -455,7 +458,7 @@ def known_of(pull: Any, known: Sequence[Any], outer: bool = False) -> list[Any]:
     """What a row keeps, of operands, results and what was computed of them."""
     if pull.part is not None:
         known = [*known, *pull.part.computed(known, outer)]
-    return [known[i] for i in pull.sources]
+    return list(map(known.__getitem__, pull.sources))
 
 
 @remembers(_MOST)
@@ -495,11 +498,6 @@ def _ahead(use: tuple, wide: bool) -> Any:
     return question
 
 
-def tail_of(primals: Sequence[Any], out: Any, params: dict) -> tuple:
-    """What a row keeps after the values, of a pull whose kind has no sizes."""
-    return tuple(map(shape_of, (*primals, out))), params
-
-
 def kind_of(x: Any) -> Any:
     """What a key says of an operand, with its size."""
     if type(x) is np.ndarray:
@@ -510,16 +508,27 @@ def kind_of(x: Any) -> Any:
     return aval.shape, aval.dtype.char, aval.weak
 
 
-def key_of(primitive: Any, primals: Sequence[Any], params: dict, bits: Any, shape: Any, pattern: tuple) -> tuple:
-    """The key of an operation, without sizes."""
-    if primitive in FREE:
-        bits = params_key({name: value for name, value in params.items() if name not in FREE[primitive]})
-    return primitive, bits, shape is None, *map(class_of, primals), *pattern
+def looked_at(values: Sequence[Any]) -> tuple[tuple, tuple, tuple]:
+    """The shapes of operands and result, and what keys say of the operands: without sizes, and without ranks.
 
-
-def class_of(x: Any) -> Any:
-    """What a key says of an operand, without its size."""
-    if type(x) is np.ndarray:
-        return x.ndim, x.dtype.char
-    kind = kind_of(x)
-    return kind if type(kind) is type else (len(kind[0]), *kind[1:])
+    Without ranks, for operations element by element, a lane is an array.
+    """
+    shapes: list[Any] = []
+    classes: list[Any] = []
+    chars: list[Any] = []
+    for p in values:
+        kind = type(p)
+        if kind is np.ndarray:
+            shapes.append(p.shape)
+            chars.append(p.dtype.char)
+            classes.append((len(p.shape), chars[-1]))
+        elif kind in SCALAR_AVALS:
+            shapes.append(())
+            chars.append(kind)
+            classes.append(kind)
+        else:
+            shapes.append(shape_of(p))
+            said, p = kind_of(p), concrete_value(p)
+            classes.append(said if type(said) is type else (len(said[0]), *said[1:]))
+            chars.append(p.dtype.char if type(p) is np.ndarray or type(p) is Tracer and p.aval.shape else kind_of(p))
+    return tuple(shapes), tuple(classes[:-1]), tuple(chars[:-1])

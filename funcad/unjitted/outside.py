@@ -14,7 +14,7 @@ import numpy as np
 
 from funcad.host.locks import NO_LOCKS, SMALL, Locks, root_of, was_handed
 from funcad.host.where import Source, state, user_source
-from funcad.ir.tracer import Tracer, concrete_value
+from funcad.ir.tracer import concrete_value
 from funcad.unjitted.following import with_value
 
 
@@ -32,8 +32,8 @@ class Protector:
     def is_users(self, x: np.ndarray) -> bool:
         root = x if x.base is None else root_of(x)
         if self.roots is None:
-            known = [concrete_value(p) if type(p) is Tracer else p for p in self.primals]
-            self.behind = [a if a.base is None else root_of(a) for a in known if type(a) is np.ndarray]
+            arrays = [a for a in map(concrete_value, self.primals) if type(a) is np.ndarray]
+            self.behind = [a if a.base is None else root_of(a) for a in arrays]
             self.roots = set(map(id, self.behind))
         if id(root) in self.roots:
             return True

@@ -33,10 +33,10 @@ FLOATS = frozenset([float, np.float64, np.float32, np.bool_])
 _SIGHTS = 16  # of a call that is not watched yet: to watch it costs what 10 to 18 calls save
 _memo = table(
     "unjitted.remembered",
-    "kinds of operands: a _Call, False where it cannot be written again, or how often it came",
+    "kinds of operands: a _Call, False where it cannot be written again, or a list: how often it came",
     _MOST,
     # by chance a constant is equal to an operand
-    lambda held, new: type(held) is not type(new) or type(held) in (bool, int) or alike(held, new),
+    lambda held, new: type(held) is not type(new) or type(held) in (bool, list) or alike(held, new),
 )
 
 
@@ -112,8 +112,14 @@ def remembered(function: Callable[..., Any], numbers: bool = False) -> Callable[
         found = _memo.get(known)
         if found is False:
             return function(*args, **kwargs)
-        if found is None or type(found) is int:
-            return _watch(known, found or 0, trace, operands, function, args, kwargs)
+        if type(found) is list:  # how often it came
+            found[0] += 1
+            if found[0] < _SIGHTS:
+                return function(*args, **kwargs)
+            return written_again.watch(known, trace, operands, function, args, kwargs)
+        if found is None:
+            _memo.put(known, [0])
+            return function(*args, **kwargs)
         return found.again(trace.tape, operands)
 
     return named_as(call, function)
@@ -128,19 +134,6 @@ def flat(args: Sequence[Any]) -> list[Any]:
         else:
             found.append(a)
     return found
-
-
-def _watch(
-    key: tuple, sights: int, trace: Any, operands: list[Any], function: Callable[..., Any], args: Any, kwargs: Any
-) -> Any:
-    """Call the function, and when this has come often remember what it wrote.
-
-    Not if one object is a traced value's and a constant, which may differ.
-    """
-    if sights < _SIGHTS:
-        remember(key, sights + 1)
-        return function(*args, **kwargs)
-    return written_again.watch(key, trace, operands, function, args, kwargs)
 
 
 def remember(key: tuple, what: Any) -> None:

@@ -29,7 +29,7 @@ from funcad.host.devices import compute, deliver, enter, error_mode, pending, re
 from funcad.host.locks import NO_LOCKS
 from funcad.host.real_types import NARROW, narrow_among
 from funcad.host.where import internal, line_of, located, open_traces, state, user_source
-from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of, shape_of
+from funcad.ir.aval import SCALAR_AVALS, Aval, aval_of
 from funcad.ir.jaxpr import params_key, prune
 from funcad.ir.trace import bind, next_level
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
@@ -42,7 +42,7 @@ from funcad.primitives.families import keeps_operands
 from funcad.primitives.shape import broadcast_to, concatenate_p, reshape, shape_of_two
 from funcad.unjitted.element_rows import ELEMENTS, READ, elements_row
 from funcad.unjitted.following import bind_known, plain_result, whole_as_float
-from funcad.unjitted.kinds import SIZED, WrittenPull, has_rows, key_of, kind_of, kinds, pull_of, tail_of
+from funcad.unjitted.kinds import SIZED, WrittenPull, free_of, has_rows, kinds, looked_at, pull_of
 from funcad.unjitted.outside import COPIED, Outside, Protector
 
 derived_pulls = OnDemand("funcad.unjitted.derived_pulls")
@@ -56,6 +56,7 @@ _WHOLE = frozenset([_ndarray, np.bool_, *[np.dtype(c).type for c in "bhilqBHILQ"
 _NUMBERS = {d: Aval((), d) for d in (_F64, _F32)}
 _NOTHING: Mapping[int, Any] = {}
 _EMPTY: Any = ()
+_modes: Any = [(None, None)]  # of the last tape
 _ALONE: Any = (0,)  # of an operation with one operand: which it is alike, and the number of its row
 
 
@@ -130,7 +131,7 @@ class Tape(Protector):
         self.apart: dict[int, tuple[int, dict]] = {}
         self.made: Any = {}  # what made values whose square may be known
         self.lines: Any = {}  # offset in a code object -> the last source there: a tuple for each line, not for each row
-        self.mode = self.user_line_mode = None  # of warnings, see host/devices.py
+        self.mode, self.user_line_mode = _modes[0]  # of warnings, see host/devices.py
         self.outside: Outside | None = None
         self.ends: Sequence[int] = ()  # the numbers of the results
         self.begins = False  # may a mask begin behind a row?
@@ -147,14 +148,7 @@ class Tape(Protector):
     # Operands are looked at once. Then the operation runs, here or in outer traces that have a part in its operands, and the
     # row is written: by kind where there is one, by the rule itself where there is none.
 
-    def record(
-        self,
-        primitive: Any,
-        args: Sequence[Any],
-        params: dict,
-        shape: Any,
-        known: tuple | None = None,
-    ) -> Any:
+    def record(self, primitive: Any, args: Sequence[Any], params: dict, shape: Any, known: tuple | None = None) -> Any:
         """The result, traced where there is a tangent. `known` is `(out,)` if the result was computed before."""
         trace = self.trace
         primals: list[Any] = []
@@ -217,38 +211,43 @@ class Tape(Protector):
         source: Any = None,
     ) -> Any:
         """The traced results of an operation that has been computed."""
-        multiple = primitive.multiple
+        multiple, wide, kept = primitive.multiple, shape is not None, None
         outs = list(out) if multiple else [out]
         outer = Tracer in map(type, primals) or Tracer in map(type, outs)
         narrow = NARROW and narrow_among((*primals, *outs)) is not None
-        if narrow or not all([(o if type(o) is _ndarray else aval_of(o)).dtype.kind in "fc" for o in outs]):
-            return self.trace.by_rule(primitive, args, params, shape, (out,), ByRule(self, outer))
-        # the key: which operands are traced, and by which rows; which are one object; then what `class_of` says of each
-        alike, rows, known = _pattern(primals, numbers)
-        wide, kept = shape is not None, None
+        for o in outs:
+            if narrow or (o if type(o) is _ndarray or type(o) is _float64 else aval_of(o)).dtype.kind not in "fc":
+                return self.trace.by_rule(primitive, args, params, shape, (out,), ByRule(self, outer))
+        # the key: what is said of each operand, which are one object, which are traced, and by which rows
+        alike, rows, known = _pattern(primals, numbers) if len(primals) > 1 else (_ALONE, _ALONE, tuple(numbers))
+        shapes, classes, chars = looked_at((*primals, 0.0 if multiple else out))
         pull: Any = False
         # element by element the kind has no shapes, but those of traced operands are the result's
-        alone = wide or len(primals) == 1
         by_elements = primitive.emit is not None and not multiple
-        if by_elements and (alone or all([n is None or shape_of(p) == shape_of(out) for p, n in zip(primals, numbers)])):
-            key = (primitive, bits, wide, *map(_class_of, primals), *alike, *rows)
+        if by_elements and not wide and len(primals) > 1:
+            for n, given in zip(numbers, shapes):
+                by_elements = by_elements and (n is None or given == shapes[-1])
+        if by_elements:
+            key: tuple = primitive, bits, wide, chars, alike, rows
             pull = kinds.get(key)
-            if type(pull) is not WrittenPull or pull.part is not None or wide and outer:
+            if not isinstance(pull, WrittenPull) or pull.part is not None or wide and outer:
                 pull, kept = pull_of(key, primitive, primals, rows, outs, params, None, outer, wide)
         if pull is False:
             wide = False
-            key = key_of(primitive, primals, params, bits, shape, (*alike, *rows))
+            free = free_of(primitive)
+            said = bits if free is None else params_key({name: x for name, x in params.items() if name not in free})
+            key = primitive, said, shape is None, classes, alike, rows, _EMPTY
             pull = kinds.get(key)
-            if type(pull) is not WrittenPull or pull.part is not None:
+            if not isinstance(pull, WrittenPull) or pull.part is not None:
                 pull, kept = pull_of(key, primitive, primals, rows, outs, params, shape, outer)
         if pull is False:
             return self.trace.by_rule(primitive, args, params, shape, (out,), ByRule(self, outer))
         if pull is None:
             plain = [plain_result(o, primals) for o in outs]
             return plain if multiple else plain[0]
-        rest: tuple = tail_of(primals, out, params) if pull.tail else _EMPTY
+        rest: tuple = (shapes, params) if pull.tail else _EMPTY
         if wide:
-            rest = shape, *[shape_of(primals[rows.index(i)]) for i in range(len(known))]
+            rest = shape, *[shapes[rows.index(i)] for i in range(len(known))]
         operation = primitive, args, params, bits, shape
         if multiple:
             return self.rows(pull, known, rest, operation, outs, source, primals, kept)
@@ -304,12 +303,19 @@ class Tape(Protector):
         What the pull reads is kept, safe from the user: operands, the result, or what is `known` instead; and then the `rest`.
         Without a `source` it is the user's line that is found behind whoever called the caller.
         """
-        if source is None:
+        if source is None and state.source is not None:
             source = state.source
-        if source is None:
-            frame = _getframe(3)
+        elif source is None:
+            frame: Any = _getframe(3)
             code = frame.f_code
-            if internal.get(code.co_filename) is False and state.observer is None:
+            inside = internal.get(code.co_filename)
+            if inside:
+                began = state.began and state.began[0]
+                while inside and frame is not began and frame.f_back is not None:
+                    frame = frame.f_back
+                    code = frame.f_code
+                    inside = internal.get(code.co_filename)
+            if inside is False and state.observer is None:
                 place, scope = frame.f_lasti, state.scope  # this is `source_at`, without a call
                 source = self.lines.get(place)
                 if source is None or source[0] is not code or source[2] is not scope:
@@ -330,13 +336,15 @@ class Tape(Protector):
                             safe = type(given) is Tracer and given.owner is trace and self.own[given.tangent]
                         else:
                             safe = own and x is out
-                        if not safe:
-                            x = self._kept(x, i, args, primals, out)
+                        if not safe and kind is _ndarray and i < len(args):
+                            x = self.safe(x, args[i])
+                        elif not safe and (kind is Tracer or x.base is not None or id(x) in map(id, primals)):
+                            x = self._guarded(snapshot(x), args) if kind is Tracer else self._guarded(x, primals)
                     kept.append(x)
                 rest = (*kept, *rest)
             # behind inputs there is no factor that a zero might meet
             if pull.begins and not self.begins:
-                self.begins = any([m >= self.first for m in numbers])
+                self.begins = max(numbers, default=-1) >= self.first
         n = len(self.own)
         self.pulls.append(pull)
         self.numbers.append(numbers)
@@ -368,16 +376,6 @@ class Tape(Protector):
         """Remember what made a value whose square may be known."""
         if keeps_operands(primitive, args, params, i):
             self.made[traced.tangent] = primitive, list(map(snapshot, args)), params, i, shape
-
-    def _kept(self, x: Any, i: int, args: Sequence[Any], primals: Sequence[Any], out: Any) -> Any:
-        """What a row keeps, safe from the user: operand or result number i, or what was computed of these."""
-        if type(x) is not _ndarray:
-            return self._guarded(snapshot(x), args) if type(x) is Tracer else x
-        if i < len(args):
-            return self.safe(x, args[i])
-        if x.base is None and not any([x is p for p in primals]):
-            return x
-        return self._guarded(x, primals)
 
     def _guarded(self, x: Any, args: Sequence[Any]) -> Any:
         saved, self.args = self.args, args
@@ -445,11 +443,12 @@ class Tape(Protector):
         """Warnings of the operation that follows name the user's line, until `restore_warnings`."""
         mode = error_mode()
         if mode is not self.mode:
-            self.mode, self.user_line_mode = mode, user_line_mode(mode) or mode
+            self.mode, self.user_line_mode = _modes[0] = mode, user_line_mode(mode) or mode
         return enter(self.user_line_mode)
 
     def _computed(self, primitive: Any, operation: Callable[..., Any], *operands: Any) -> Any:
-        token = self._enter()
+        mode = error_mode()
+        token = enter(self.user_line_mode) if mode is self.mode else self._enter()
         try:
             return operation(*operands)
         finally:
@@ -806,8 +805,6 @@ _ROWS = (0, None), (None, 0), (0, 1), (0, 0)
 
 def _pattern(primals: Sequence[Any], numbers: Sequence[Any]) -> tuple:
     """(which operand each is one object with, which row each has, and the numbers of these): rules look whether two are one."""
-    if len(primals) == 1:
-        return _ALONE, _ALONE, tuple(numbers)
     if len(primals) == 2:
         t, u = numbers
         alike = _ALONE * 2 if primals[0] is primals[1] else (0, 1)
@@ -816,18 +813,11 @@ def _pattern(primals: Sequence[Any], numbers: Sequence[Any]) -> tuple:
         return (alike, _ROWS[3], (t,)) if t == u else (alike, _ROWS[2], (t, u))
     first: dict[int, int] = {}
     places: dict[Any, Any] = {None: None}
-    alike = tuple([first.setdefault(id(p), i) for i, p in enumerate(primals)])
-    rows = [places.setdefault(n, len(places) - 1) for n in numbers]
-    return alike, rows, tuple([n for n in places if n is not None])
-
-
-def _class_of(p: Any) -> Any:
-    """What the key of an operation element by element says of an operand; of a lane it says what it says of an array."""
-    if type(p) is Tracer:
-        p = concrete_value(p)
-    if type(p) is _ndarray:
-        return p.dtype.char
-    return type(p) if type(p) is not Tracer else p.aval.dtype.char if p.aval.shape else kind_of(p)
+    alike, rows = [], []
+    for i, p in enumerate(primals):
+        alike.append(first.setdefault(id(p), i))
+        rows.append(places.setdefault(numbers[i], len(places) - 1))
+    return tuple(alike), tuple(rows), tuple(places)[1:]
 
 
 # -- what has no kind

@@ -96,7 +96,7 @@ def linked(view: Any, base: Tracer, step: ViewStep) -> Any:
         return view
     box = base.box
     if box is None:
-        box = base.box = Box()
+        box = base.box = _new(Box)
     view.box = own = _new(Box)
     own.base, own.step = base, step
     if box.body:

@@ -31,6 +31,7 @@ from scipy.stats import norm
 import funcad
 import funcad.numpy as fnp
 from funcad import scipy as fs
+from funcad.host import conversions
 
 X = np.array([0.3, 1.2, 0.7])
 NODES = np.linspace(0.0, 3.0, 7)
@@ -270,3 +271,33 @@ def test_there_are_sixty_programs():
 
 def test_vectorized_functions_may_ask_for_values():
     np.testing.assert_allclose(funcad.grad(elementwise_if)(X), [3.0, 2.4, 1.4])
+
+
+def test_buffers_are_asked_for_once_a_trace(monkeypatch):
+    """Whether a function needs them is looked up at the first array that it makes, and again when one was learned to write."""
+    asked = []
+    needs_buffers = conversions.needs_buffers
+    monkeypatch.setattr(conversions, "needs_buffers", lambda *args, **more: asked.append(args) or needs_buffers(*args, **more))
+
+    def made(x):
+        return np.sum(x * np.eye(3) + np.ones(3) + np.zeros((3, 3)) + np.full((3, 3), 2.0))
+
+    x = np.arange(9.0).reshape(3, 3)
+    np.testing.assert_array_equal(funcad.grad(made)(x), np.eye(3))
+    asked.clear()  # before a function runs for the first time it is looked at, too
+    np.testing.assert_array_equal(funcad.grad(made)(x), np.eye(3))
+    assert len(asked) == 1
+
+    def written(x):
+        k = np.zeros(3)
+        k[1] = x[0, 1]
+        return np.sum(k * np.ones(3)) * x[0, 0]
+
+    np.testing.assert_array_equal(funcad.grad(written)(x + 1.0)[0], [2.0, 1.0, 0.0])
+
+
+def test_functions_behind_derivatives():
+    f = lambda x: np.sum(x)
+    outer = funcad.grad(f)
+    assert conversions.functions_behind(f) == [f]
+    assert conversions.contents(lambda: (f, outer)) == {"f": f, "outer": outer}

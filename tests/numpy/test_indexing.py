@@ -433,3 +433,18 @@ def test_arrays_on_a_device(index):
             np.testing.assert_allclose(to_host(gradient(x)), gradient(host))
         gradient = funcad.jit(funcad.grad(lambda x: total(np.sin(getitem(x, index)))))
         np.testing.assert_allclose(to_host(gradient(x)), gradient(host))
+
+
+@pytest.mark.parametrize("index", [([0, 2], [1, 1]), (np.arange(2), [1, 0]), ([0, 1], 2), ([], []), ([[0], [1]], [0, 1])])
+def test_lists_among_the_entries(index):
+    x = ramp((3, 4))
+    np.testing.assert_array_equal(getitem(x, index), x[index])
+    expected = np.zeros((3, 4))
+    np.add.at(expected, index, 2 * x[index])
+    for transformed in (funcad.grad, lambda f: funcad.jit(funcad.grad(f))):
+        np.testing.assert_allclose(transformed(lambda x: total(getitem(x, index) ** 2))(x), expected)
+
+
+def test_lists_out_of_bounds():
+    with pytest.raises(IndexError, match="index 4 is out of bounds for axis 1 with size 4"):
+        funcad.grad(lambda x: total(getitem(x, ([0, 1], [0, 4]))))(ramp((3, 4)))

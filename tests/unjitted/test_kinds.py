@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.special
 
 import funcad
-from funcad import grad, hessian, jvp, value_and_grad, vjp, vmap
+from funcad import grad, hessian, jacrev, jvp, value_and_grad, vjp, vmap
 from funcad.backends.interpreter import counters
 from funcad.nn import clamp
 from funcad.unjitted.kinds import kinds
@@ -221,3 +222,39 @@ def test_a_parameter_that_is_of_the_kind_tells_kinds_apart(axis, shift):
         direction = np.sin(x)
         along = (h(x + 1e-6 * direction) - h(x - 1e-6 * direction)) / 2e-6
         np.testing.assert_allclose(np.sum(grad(h)(x) * direction), along, rtol=1e-7)
+
+
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.sum(x[np.arange(2), [0, 1]] ** 2),
+        lambda x: np.sum(x[[2, 0, 0]] ** 2),
+        lambda x: np.sum(scipy.special.gammaln(x * x + 1.0)),
+        lambda x: np.sum(np.real(x) ** 2 * x),
+        lambda x: np.sum(np.linalg.inv(x[:3, :3] + 3.0 * np.eye(3))),
+    ],
+    ids=["by arrays", "by a list", "gammaln", "real", "inv"],
+)
+def test_a_kind_serves_all_sizes(f):
+    """Also of what is linear in one operand, and of functions of one operand that have no formula."""
+    first, *others = [np.cos(np.arange(float(n * m))).reshape(n, m) for n, m in ((3, 4), (5, 3), (4, 6))]
+    grad(f)(first)
+    before = len(kinds)
+    found = [grad(f)(x) for x in others]
+    assert len(kinds) == before
+    for x, g in zip(others, found):
+        np.testing.assert_allclose(g, funcad.jit(grad(f))(x), rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(hessian(f)(x), funcad.jit(hessian(f))(x), rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("shape", [(3, 4), (5, 3)])
+def test_reads_of_all_sizes_for_many_cotangents(shape):
+    x = np.cos(np.arange(float(np.prod(shape)))).reshape(shape)
+    places = np.array([1, 0, 1]), np.array([0, 2, 0])
+    expected = np.zeros((3, *shape))
+    expected[(np.arange(3), *places)] = 2.0
+    np.testing.assert_array_equal(jacrev(lambda x: 2.0 * x[places])(x), expected)
+    _, pull = vjp(lambda x: 2.0 * x[places], x)
+    np.testing.assert_array_equal(vmap(pull)(np.eye(3))[0], expected)
+    twice = lambda x: np.sum(grad(lambda x: np.sum(x[places] ** 3))(x))
+    np.testing.assert_allclose(grad(twice)(x), funcad.jit(grad(twice))(x), rtol=1e-12)

@@ -147,7 +147,8 @@ def written_pull(primitive: Primitive, params: dict, operands: list, out: Any, t
         pull.answers = [(True, len(everything))]
     if pull.part is not None:
         everything += pull.part.computed(everything)
-    return pull, [*[everything[i] for i in pull.sources], *(kinds.tail_of(operands, out, params) if pull.tail else ())]
+    tail = (tuple([np.shape(x) for x in (*operands, out)]), params) if pull.tail else ()
+    return pull, [*[everything[i] for i in pull.sources], *tail]
 
 
 def run(pull: Any, way: str, ct: Any, kept: Any, n: int, *more: Any) -> list:
@@ -358,7 +359,7 @@ def test_texts_run_on_a_device(name: str) -> None:
     with standin.registered() as xp:
         for operands, params, outs, traced in itertools.islice(cases(primitive), 12):
             pull, kept = written_pull(primitive, params, operands, outs[0], traced)
-            if pull is None:
+            if pull is None or type(pull) is kinds.LinearPull:  # which has no text
                 continue
             (ct,) = cotangents(outs)
             kept = kept[: pull.n_read]

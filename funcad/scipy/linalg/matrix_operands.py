@@ -8,7 +8,7 @@ import numpy as np
 
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.dispatch import where_am_i
-from funcad.numpy.promote import array_of, promote_dtype, result_dtype
+from funcad.numpy.promote import array_of, one_dtype, promote_dtype, result_dtype
 from funcad.primitives.arithmetic import add
 from funcad.primitives.conversion import conj
 from funcad.primitives.linear_systems import mH, mT, triangle
@@ -20,6 +20,8 @@ _LAPACK: dict[str, np.dtype] = {"e": np.dtype("f"), "g": np.dtype("d"), "G": np.
 
 def inexact(*arrays: Any) -> list[Any]:
     """The arrays in the dtype in which LAPACK computes with them."""
+    if one_dtype(arrays):
+        return list(arrays)
     xs = [array_of(a) for a in arrays]
     dtype = result_dtype(xs)[0]
     wanted: np.dtype = _LAPACK.get(dtype.char, dtype) if dtype.kind in "fc" else np.dtype(float)
@@ -65,7 +67,9 @@ def check_square(name: str, a: Any) -> None:
 
 def stacks(*xs: Any) -> list[Any]:
     """Matrices (..., n, m) with their leading axes broadcast."""
-    shapes = [shape_of(x) for x in xs]
+    shapes = list(map(shape_of, xs))
+    if len({s[:-2] for s in shapes}) == 1:
+        return list(xs)
     lead = np.broadcast_shapes(*[s[:-2] for s in shapes])
     return [broadcast_to(x, (*lead, *s[-2:])) for x, s in zip(xs, shapes)]
 

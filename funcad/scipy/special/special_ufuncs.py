@@ -21,6 +21,8 @@ from funcad.primitives import arithmetic, special, special_rules, transcendental
 from funcad.scipy.door import implements
 from funcad.unjitted.remembered import remembered
 
+_NUMBERS = frozenset([float, complex, int])
+
 
 def _homogeneous_complex(ufunc: Any) -> bool:
     return any(set(loop.partition("->")[0]) <= {"D"} for loop in ufunc.types)
@@ -58,7 +60,7 @@ def as_ufunc(name: str, bound: Callable[..., Any], whole: int = 0, real: bool = 
             raise TypeError(f"{name}() takes {ufunc.nin} arguments but {len(args)} were given")
         counted = _of_whole_orders(ufunc, args, whole) if whole else []
         operands = counted or promote_for(ufunc, args)
-        if not takes_complex and any(dtype_of(a).kind == "c" for a in operands):
+        if not takes_complex and any([dtype_of(a).kind == "c" for a in operands]):
             plain = plain_values(operands)
             if not is_traced(plain):  # arrays that library code made, and nothing traced in them
                 return ufunc(*plain_values(args))
@@ -66,7 +68,7 @@ def as_ufunc(name: str, bound: Callable[..., Any], whole: int = 0, real: bool = 
                 f"scipy.special.{name} of complex arguments was called with traced values{where_am_i()}; funcad has its "
                 "derivatives for real arguments only.\nRemedy: wrap it in funcad.custom_jvp or funcad.pure_callback."
             )
-        if all(type(a) in (float, complex, int) for a in operands):
+        if _NUMBERS.issuperset(map(type, operands)):
             operands = [dtype_of(a).type(a) for a in operands]
         out = bound(*operands, whole=whole) if counted else bound(*operands)
         return tuple([strong(o) for o in out]) if type(out) is tuple else strong(out)

@@ -29,7 +29,7 @@ from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.memo import Table
 from funcad.numpy.dispatch import is_traced
-from funcad.numpy.promote import as_array, promote, promote_dtype, promote_shaped, result_dtype
+from funcad.numpy.promote import as_array, one_dtype, promote, promote_dtype, promote_shaped, result_dtype
 from funcad.primitives import special as _special
 from funcad.primitives.placement import capture_as_inputs
 from funcad.scipy.door import scipy_function
@@ -61,15 +61,17 @@ special = _Special()
 
 def floats(*args: Any) -> list[Any]:
     """The arguments as values of one float dtype, in their own shapes; integers adapt, complex numbers raise."""
-    values = [as_array(a) for a in args]
-    avals = [aval_of(v) for v in values]
+    values = list(map(as_array, args))
+    if one_dtype(values):
+        return capture_as_inputs(values, values)
+    avals = list(map(aval_of, values))
     strong = [v for v, a in zip(values, avals) if a.dtype.kind == "f" and not a.weak]
     for a in avals:
         if a.dtype.kind == "c":
             raise TypeError(f"distributions take real numbers, got {a}; take np.real first")
     dtype = result_dtype(strong)[0] if strong else _FLOAT64
     values = promote_dtype(capture_as_inputs(values, values), dtype)
-    return [dtype.type(v) if type(v) is float else v for v in values]
+    return [dtype.type(v) if type(v) is float else v for v in values] if float in map(type, values) else values
 
 
 def quietly(function: Callable[..., Any], *args: Any) -> Any:
