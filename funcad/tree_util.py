@@ -12,10 +12,6 @@ into it, `is_tree_node` and `flatten_one_level` read it). `KeyEntry` and `KeyPat
 from typing import Any
 
 # isort: off
-from funcad.tree.containers import (
-    DictKey as DictKey, FlattenedIndexKey as FlattenedIndexKey, GetAttrKey as GetAttrKey, Partial as Partial,
-    SequenceKey as SequenceKey, keystr as keystr,
-)  # fmt: skip
 from funcad.tree.functions import (
     all as tree_all, all_leaves as all_leaves, broadcast as tree_broadcast, flatten_one_level as flatten_one_level,
     flatten_one_level_with_keys as flatten_one_level_with_keys, flatten_with_path as tree_flatten_with_path,
@@ -24,8 +20,12 @@ from funcad.tree.functions import (
     structure as tree_structure, transpose as tree_transpose, treedef_children as treedef_children,
     treedef_is_leaf as treedef_is_leaf, treedef_tuple as treedef_tuple, unflatten as tree_unflatten,
 )  # fmt: skip
+from funcad.tree.path_keys import (
+    DictKey as DictKey, FlattenedIndexKey as FlattenedIndexKey, GetAttrKey as GetAttrKey, SequenceKey as SequenceKey,
+    keystr as keystr,
+)  # fmt: skip
 from funcad.tree.registering import (
-    register_dataclass as register_dataclass, register_pytree_node as register_pytree_node,
+    Partial as Partial, register_dataclass as register_dataclass, register_pytree_node as register_pytree_node,
     register_pytree_node_class as register_pytree_node_class, register_pytree_with_keys as register_pytree_with_keys,
     register_pytree_with_keys_class as register_pytree_with_keys_class, register_static as register_static,
 )  # fmt: skip

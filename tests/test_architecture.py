@@ -82,7 +82,7 @@ PUBLIC = {
 LAZY = {"scipy", "cupy", "cupyx", "llvmlite", "ml_dtypes", "mpi4py"}  # heavy or optional: in functions, each behind one door
 NAMED = {  # the other imports inside functions, with their reasons
     ("host/devices.py", "numpy._core.umath"): "a private name of NumPy's, which another version may not have",
-    ("tree/containers.py", "dataclasses"): "it loads inspect, and whoever has a dataclass has loaded it",
+    ("tree/objects.py", "dataclasses"): "it loads inspect, and whoever has a dataclass has loaded it",
     ("tree/registering.py", "dataclasses"): "it loads inspect, and whoever has a dataclass has loaded it",
     ("tree/registering.py", "annotationlib"): "Python 3.14 has it, which alone needs it",
     ("debug.py", "pdb"): "a debugger is loaded when somebody debugs",

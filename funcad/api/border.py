@@ -35,7 +35,7 @@ from funcad.primitives.conversion import convert_p
 from funcad.primitives.placement import capture_as_inputs, on_device_of
 
 tree = OnDemand("funcad.tree")
-containers = OnDemand("funcad.tree.containers")
+containers, objects = OnDemand("funcad.tree.containers"), OnDemand("funcad.tree.objects")
 tree_functions = OnDemand("funcad.tree.functions")
 tree_same = OnDemand("funcad.tree.same")
 float0 = FLOAT0  # dtype of the tangents of integers and bools, as in JAX
@@ -205,14 +205,14 @@ def _argument_name(steps: tuple[Any, ...], names: Sequence[str]) -> str:
 
 def _other_ways(x: Any, what: str, steps: tuple[Any, ...], names: Sequence[str] | None) -> str:
     """How x, which was refused, can be handed over all the same."""
-    lines = containers.registering(x)
+    lines = objects.registering(x)
     if lines:
         return f"\nRemedy: make its class a pytree, so that its arrays are seen (docs/pytrees):\n{lines}"
     if isinstance(x, Iterator):
         return "\nRemedy: pass a list, list(x): a generator can be read only once."
     if type(x) in (set, frozenset):
         return "\nRemedy: pass a sorted list: a set has no order that a derivative could keep."
-    if what.endswith("argument") and (names is None or not containers.is_static(x)):
+    if what.endswith("argument") and (names is None or not objects.is_static(x)):
         return _BIND
     if names is None:
         return "\nRemedy: return numbers and arrays; make text of them outside." if "output" in what and type(x) is str else ""

@@ -20,8 +20,8 @@ from funcad.ir.aval import Aval, aval_of, is_inexact, said
 from funcad.ir.trace import trace_function
 from funcad.primitives.placement import each_on_device_of
 from funcad.unjitted import backward
-from funcad.unjitted.following import follow
 from funcad.unjitted.linearizing import linearize_following
+from funcad.unjitted.pushes import follow
 from funcad.unjitted.tape import Tape
 
 from funcad.api.border import (  # isort: skip

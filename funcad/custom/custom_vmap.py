@@ -28,7 +28,7 @@ from funcad.ir.trace import trace_function
 from funcad.ir.tracer import has_value, snapshot
 from funcad.primitives.shape import broadcast_leading, zeros
 from funcad.transforms.jvp import jvp_eval, jvp_jaxpr
-from funcad.unjitted.following import follow
+from funcad.unjitted.pushes import follow
 
 engines = OnDemand("funcad.backends.engines")
 FlatRule = Callable[[int, Sequence[bool], Sequence[Any]], "tuple[list[Any], list[bool]]"]

@@ -2,7 +2,8 @@
 
 Those of names in modules wait for the first trace, but are made here, too, as every first gradient needs NumPy's. A finder
 before all others sees which modules are about to be imported, also inside a traced function, and has their doors hung as soon
-as they are complete: a module's functions are at hand then, and the first gradient need not go through all of SciPy.
+as they are complete: a module's functions are at hand then, and the first gradient need not go through all of SciPy. What
+answers for most of these functions is loaded then, too.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import sys
 from _thread import get_ident
 from collections.abc import Sequence
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
@@ -63,6 +65,22 @@ def _hang_codes(name: str, module: ModuleType) -> None:
     _done.add(name)
 
 
+def _load_answering(name: str) -> None:
+    """What most gradients through this module of SciPy's need of funcad is loaded with it, not by the first of them."""
+    if name == "scipy.special":  # what likelihoods are made of
+        import_module("funcad.scipy.special.special_ufuncs")
+        import_module("funcad.scipy.special.softmaxes")
+        import_module("funcad.primitives.pulls_activation")
+        import_module("funcad.primitives.pulls_special_errors")
+        import_module("funcad.primitives.pulls_special_gamma")
+    elif name == "scipy.linalg":
+        import_module("funcad.scipy.linalg.solving")
+        import_module("funcad.primitives.pulls_linear_systems")
+    elif name == "scipy.stats":
+        import_module("funcad.doors.distribution_answers")
+        import_module("funcad.scipy.stats.one_dimensional")
+
+
 class _Arrivals:
     """Sees modules of the table being imported."""
 
@@ -84,6 +102,7 @@ class _Arrivals:
                     tracing.ready = False
                     if name in IN_MODULES and tracing.threads:
                         hang_modules({name: IN_MODULES[name]}, True)
+                _load_answering(name)
 
             loader.exec_module = exec_module
         return spec

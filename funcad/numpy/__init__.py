@@ -34,7 +34,7 @@ if _TYPE_CHECKING:
         meshgrid, ones, ones_like, tri, zeros, zeros_like,
     )  # fmt: skip
     from funcad.numpy.elementwise import (
-        angle, clip, divmod_ as divmod, fix, frexp, imag, ldexp, modf, nan_to_num, real, real_if_close, round_ as round, sinc,
+        angle, clip, divmod_ as divmod, fix, frexp, ldexp, modf, nan_to_num, real_if_close, round_ as round, sinc,
     )  # fmt: skip
     from funcad.numpy.questions import (
         allclose, array_equal, array_equiv, can_cast, common_type, isclose, iscomplex, iscomplexobj, isneginf, isposinf,
@@ -45,19 +45,19 @@ if _TYPE_CHECKING:
         absolute, add, arccos, arccosh, arcsin, arcsinh, arctan, arctan2, arctanh, bitwise_and, bitwise_or,
         bitwise_xor, cbrt, ceil, conjugate, copysign, cos, cosh, deg2rad, degrees, divide, equal, exp, exp2,
         expm1, fabs, float_power, floor, floor_divide, fmax, fmin, fmod, greater, greater_equal, heaviside,
-        hypot, invert, isfinite, isinf, isnan, left_shift, less, less_equal, log, log10, log1p, log2,
+        hypot, imag, invert, isfinite, isinf, isnan, left_shift, less, less_equal, log, log10, log1p, log2,
         logaddexp, logaddexp2, logical_and, logical_not, logical_or, logical_xor, maximum, minimum, multiply,
-        negative, nextafter, not_equal, positive, power, rad2deg, radians, reciprocal, remainder, right_shift,
-        rint, sign, signbit, sin, sinh, sqrt, square, subtract, tan, tanh, trunc,
+        negative, nextafter, not_equal, positive, power, rad2deg, radians, real, reciprocal, remainder,
+        right_shift, rint, sign, signbit, sin, sinh, sqrt, square, subtract, tan, tanh, trunc,
     )  # fmt: skip
     from funcad.numpy.linear import (
-        cross, dot, einsum, einsum_path, inner, kron, matmul, matrix_transpose, matvec, outer, permute_dims,
-        tensordot, transpose, vdot, vecdot, vecmat,
+        cross, diag, diagflat, diagonal, dot, einsum, einsum_path, inner, kron, matmul, matrix_transpose, matvec,
+        outer, permute_dims, tensordot, trace, transpose, vdot, vecdot, vecmat,
     )  # fmt: skip
     from funcad.numpy.shaping import (
-        atleast_1d, atleast_2d, atleast_3d, broadcast_arrays, broadcast_to, diag, diagflat, diagonal,
+        atleast_1d, atleast_2d, atleast_3d, broadcast_arrays, broadcast_to,
         expand_dims, fill_diagonal, flip, fliplr, flipud, moveaxis, ravel,
-        reshape, rollaxis, rot90, squeeze, swapaxes, trace, tril, triu,
+        reshape, rollaxis, rot90, squeeze, swapaxes, tril, triu,
     )  # fmt: skip
 # isort: on
 

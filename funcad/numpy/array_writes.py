@@ -26,7 +26,7 @@ from funcad.primitives.conversion import imag, make_complex, real
 from funcad.primitives.shape import reshape
 from funcad.writes.boxes import ViewStep, assign, is_array, linked
 
-elementwise, strides = OnDemand("funcad.numpy.elementwise"), OnDemand("funcad.unjitted.strides")
+strides, ufuncs = OnDemand("funcad.unjitted.strides"), OnDemand("funcad.numpy.ufuncs")
 
 
 # -- functions
@@ -133,7 +133,7 @@ class _NoPart(ViewStep):
     __slots__ = ()
 
     def look(self, base: Any) -> Any:
-        return elementwise.imag(base)
+        return ufuncs.imag(base)
 
     def put(self, base: Any, value: Any) -> Any:
         raise ValueError("assignment destination is read-only")
@@ -151,7 +151,7 @@ def imag_of(x: Any) -> Any:
     """`x.imag`, a view; of real numbers zeros that nobody can write."""
     if type(x) is Tracer and x.aval.weak and x.dtype.kind != "c":
         return 0.0 if x.dtype.kind == "f" else 0
-    out = elementwise.imag(x)
+    out = ufuncs.imag(x)
     if x.dtype.kind != "c" and type(out) is not Tracer:
         out = np.asarray(out) if is_array(x) and is_a(out, np.generic) else out  # of an array of rank 0, one, too
         if type(out) is np.ndarray:

@@ -659,15 +659,15 @@ LATER_NAMES = {  # name -> the module of funcad.numpy that is loaded when it is 
             empty_like eye fromfunction frompyfunc full full_like geomspace identity indices ix_
             linspace logspace meshgrid ones ones_like tri zeros zeros_like
         """,
-        "elementwise": "angle around clip divmod fix frexp imag ldexp modf nan_to_num real real_if_close round sinc",
+        "elementwise": "angle around clip divmod fix frexp ldexp modf nan_to_num real_if_close round sinc",
         "histograms": "histogram histogram2d histogram_bin_edges histogramdd",
         "joining": """
             append array_split block column_stack concat concatenate delete dsplit dstack hsplit hstack
             insert pad repeat resize roll split stack tile unstack vsplit vstack
         """,
         "linear": """
-            cross dot einsum einsum_path inner kron matmul matrix_transpose matvec outer permute_dims
-            tensordot transpose vdot vecdot vecmat
+            cross diag diagflat diagonal dot einsum einsum_path inner kron matmul matrix_transpose matvec
+            outer permute_dims tensordot trace transpose vdot vecdot vecmat
         """,
         "mapping": """
             apply_along_axis apply_over_axes c_ diag_indices_from r_ ravel_multi_index tril_indices_from
@@ -690,18 +690,18 @@ LATER_NAMES = {  # name -> the module of funcad.numpy that is loaded when it is 
             unique_inverse unique_values
         """,
         "shaping": """
-            atleast_1d atleast_2d atleast_3d broadcast_arrays broadcast_to diag diagflat diagonal
+            atleast_1d atleast_2d atleast_3d broadcast_arrays broadcast_to
             expand_dims fill_diagonal flip fliplr flipud moveaxis ravel
-            reshape rollaxis rot90 squeeze swapaxes trace tril triu
+            reshape rollaxis rot90 squeeze swapaxes tril triu
         """,
         "ufuncs": """
             absolute add arccos arccosh arcsin arcsinh arctan arctan2 arctanh bitwise_and bitwise_or
             bitwise_xor cbrt ceil conjugate copysign cos cosh deg2rad degrees divide equal exp exp2
             expm1 fabs float_power floor floor_divide fmax fmin fmod greater greater_equal heaviside
-            hypot invert isfinite isinf isnan left_shift less less_equal log log10 log1p log2 logaddexp
+            hypot imag invert isfinite isinf isnan left_shift less less_equal log log10 log1p log2 logaddexp
             logaddexp2 logical_and logical_not logical_or logical_xor maximum minimum multiply negative
-            nextafter not_equal positive power rad2deg radians reciprocal remainder right_shift rint
-            sign signbit sin sinh sqrt square subtract tan tanh trunc
+            nextafter not_equal positive power rad2deg radians real reciprocal remainder right_shift
+            rint sign signbit sin sinh sqrt square subtract tan tanh trunc
         """,
         "statistics": """
             average corrcoef cov median nanargmax nanargmin nancumprod nancumsum nanmax nanmean

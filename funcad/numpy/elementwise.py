@@ -18,7 +18,7 @@ from funcad.primitives import arithmetic, comparison, conversion, transcendental
 from funcad.primitives.shape import broadcast_to
 
 from funcad.numpy.promote import (  # isort: skip
-    apart, array_of, arrays, as_array, broadcast, fresh, library, numbers, promote, promote_for, strong,
+    apart, array_of, arrays, as_array, broadcast, fresh, numbers, promote, promote_for, strong,
 )
 
 strides, ufuncs = OnDemand("funcad.unjitted.strides"), OnDemand("funcad.numpy.ufuncs")
@@ -41,7 +41,7 @@ def real_if_close(a: Any, tol: float = 100) -> Any:
             f"{value.owner.name} it has no value.\nRemedy: np.real(x)."
         )
     limit = tol * np.finfo(dtype).eps if tol > 1 else tol
-    return real(x) if np.all(np.absolute(np.imag(value)) < limit) else x
+    return ufuncs.real(x) if np.all(np.absolute(np.imag(value)) < limit) else x
 
 
 @implements("sinc", by_kind=True)
@@ -99,23 +99,10 @@ def fix(x: Any, out: Any = None) -> Any:
     return ufuncs.trunc(x)
 
 
-@implements("real", alias="same")
-def real(val: Any) -> Any:
-    val = as_array(val)
-    return conversion.real(val) if aval_of(val).dtype.kind == "c" else val
-
-
-@implements("imag", alias="view")
-def imag(val: Any) -> Any:
-    val = as_array(val)
-    aval = aval_of(val)
-    return conversion.imag(val) if aval.dtype.kind == "c" else given(library(like=val).zeros(aval.shape, aval.dtype)[()])
-
-
 @implements("angle")
 def angle(z: Any, deg: bool = False) -> Any:
     z = as_array(z)
-    result = ufuncs.arctan2(imag(z), real(z))
+    result = ufuncs.arctan2(ufuncs.imag(z), ufuncs.real(z))
     return strides.doubt(ufuncs.rad2deg(result) if deg else result)
 
 
@@ -130,7 +117,7 @@ def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, 
     if dtype.kind in "biu":
         return fresh(x)
     if dtype.kind == "c":
-        parts = [nan_to_num(part, True, nan, posinf, neginf) for part in (real(x), imag(x))]
+        parts = [nan_to_num(part, True, nan, posinf, neginf) for part in (ufuncs.real(x), ufuncs.imag(x))]
         return conversion.make_complex(*promote(*parts))
     limits = finfo(dtype)
     positive, negative = [comparison.eq(x, dtype.type(end)) for end in (np.inf, -np.inf)]  # before nan becomes one of them

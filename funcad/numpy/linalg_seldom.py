@@ -28,7 +28,7 @@ from funcad.primitives.conversion import convert, imag, real, stop_gradient
 from funcad.primitives.families import REAL
 from funcad.primitives.reduction import reduce_any, reduce_sum
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, full, permute, reshape
-from funcad.unjitted.following import follow
+from funcad.unjitted.pushes import follow
 
 eigen, factorizations = OnDemand("funcad.primitives.eigen"), OnDemand("funcad.primitives.factorizations")
 linear_systems, matrix_functions = OnDemand("funcad.primitives.linear_systems"), OnDemand("funcad.primitives.matrix_functions")
@@ -65,12 +65,12 @@ def cond(x: Any, p: Any = None) -> Any:
 
 @implements("linalg.diagonal", alias="view", by_kind=True)
 def diagonal(x: Any, /, *, offset: int = 0) -> Any:
-    return shaping.diagonal_of(array_of(x), offset, -2, -1)
+    return linear.diagonal_of(array_of(x), offset, -2, -1)
 
 
 @implements("linalg.trace", by_kind=True)
 def trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
-    return shaping.trace(x, offset, -2, -1, dtype)
+    return linear.trace(x, offset, -2, -1, dtype)
 
 
 @implements("linalg.pinv")

@@ -1,4 +1,4 @@
-"""Products of arrays: dot, matmul, einsum, tensordot, outer, kron, cross and their relatives; and transposing."""
+"""Products of arrays: dot, matmul, einsum, tensordot, outer, kron, cross and their relatives; transposing, and diagonals."""
 
 from __future__ import annotations
 
@@ -9,19 +9,25 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
+from funcad.configuration import OnDemand
 from funcad.host.real_types import FLOAT32, NARROW, is_a, is_narrow
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
 from funcad.numpy.dispatch import QUICK, implements, refuse
-from funcad.primitives import arithmetic, contraction
+from funcad.numpy.reductions import sum_
+from funcad.primitives import arithmetic, comparison, contraction
 from funcad.primitives.conversion import conj, convert
-from funcad.primitives.shape import broadcast_to, concatenate, move_axis, permute, reshape
 
 from funcad.numpy.promote import (  # isort: skip
     array_of, arrays, axis_of, expand, numbers, one_dtype, promote, promote_dtype, ravelled, result_dtype, same_aval,
     shape_argument,
 )
+from funcad.primitives.shape import (  # isort: skip
+    broadcast_in_dim, broadcast_to, concatenate, full, move_axis, pad_p, permute, reshape, slice_p, static_slice,
+)
+
+strides = OnDemand("funcad.unjitted.strides")
 
 
 @implements("transpose", "permute_dims", alias="view", by_kind=True)
@@ -332,3 +338,55 @@ def multi_dot(arrays: Any, *, out: Any = None) -> Any:
         return xs[i] if i == j else matmul_of(product(i, best[i, j][1]), product(best[i, j][1] + 1, j))
 
     return product(0, len(xs) - 1)
+
+
+# -- diagonals
+
+
+def diagonal_of(x: Any, offset: int, axis1: int, axis2: int) -> Any:
+    ndim = len(shape_of(x))
+    if ndim < 2:
+        raise ValueError("diag requires an array of at least two dimensions")
+    i, j = axis_of(axis1, ndim), axis_of(axis2, ndim)
+    if i == j:
+        raise ValueError("axis1 and axis2 cannot be the same")
+    x = permute(x, [*[k for k in range(ndim) if k not in (i, j)], i, j])
+    *rest, n, m = shape_of(x)
+    count = max(0, min(n + min(offset, 0), m - max(offset, 0)))
+    flat = reshape(x, shape=(*rest, n * m))
+    start = offset if offset >= 0 else -offset * m
+    if count == 0:
+        return static_slice(flat, 0, 0, len(rest))
+    limit = (*rest, start + (count - 1) * (m + 1) + 1)
+    found = slice_p(flat, start=(*[0] * len(rest), start), limit=limit, strides=(*[1] * len(rest), m + 1))
+    return strides.doubt(found) if rest else found
+
+
+@implements("diagonal", alias="view", by_kind=True)
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
+    return diagonal_of(array_of(a), offset, axis1, axis2)
+
+
+@implements("trace", by_kind=True)
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
+    return sum_(diagonal_of(array_of(a), offset, axis1, axis2), axis=-1, dtype=dtype)
+
+
+@implements("diag", alias="view", by_kind=True)
+def diag(v: Any, k: int = 0) -> Any:
+    x = array_of(v)
+    shape = shape_of(x)
+    if len(shape) == 2:
+        return diagonal_of(x, k, 0, 1)
+    if len(shape) != 1:
+        raise ValueError("Input must be 1- or 2-d.")
+    n = shape[0] + abs(k)
+    if k:
+        x = pad_p(x, low=(0,), high=(abs(k),), interior=(0,))
+    lanes = broadcast_in_dim(x, shape=(n, n), axes=(0,) if k >= 0 else (1,))
+    return strides.doubt(comparison.select(np.eye(n, k=k, dtype=bool), lanes, full(aval_of(lanes), 0)))
+
+
+@implements("diagflat", by_kind=True)
+def diagflat(v: Any, k: int = 0) -> Any:
+    return diag(ravelled(array_of(v)), k)

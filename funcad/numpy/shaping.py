@@ -1,4 +1,4 @@
-"""Shapes and axes: reshape, broadcasting, flips, diagonals, triangles. Nothing here computes."""
+"""Shapes and axes: reshape, broadcasting, flips, triangles. Nothing here computes."""
 
 from __future__ import annotations
 
@@ -12,18 +12,17 @@ from funcad.configuration import OnDemand
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, has_value, snapshot
 from funcad.numpy.dispatch import implements, in_order, is_fortran, is_traced, order_of, refuse
-from funcad.numpy.reductions import sum_
 from funcad.numpy.views import destination
 from funcad.primitives import comparison
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of
-from funcad.primitives.shape import broadcast_in_dim, full, move_axis, pad_p, permute, rev, slice_p, static_slice
+from funcad.primitives.shape import broadcast_in_dim, full, move_axis, permute, rev
 from funcad.primitives.shape import broadcast_to as _broadcast_to
 from funcad.primitives.shape import reshape as _reshape
 from funcad.writes.boxes import assign
 
 from funcad.numpy.promote import (  # isort: skip
-    array_of, as_array_of_rank_0, axes_of, axis_of, expand, numbers, ravelled, shape_argument,
+    array_of, as_array_of_rank_0, axes_of, axis_of, expand, numbers, shape_argument,
 )
 
 strides = OnDemand("funcad.unjitted.strides")
@@ -230,56 +229,7 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
     return swapaxes(flip(x, j), i, j) if k == 1 else flip(swapaxes(x, i, j), j)
 
 
-# -- diagonals and triangles
-
-
-def diagonal_of(x: Any, offset: int, axis1: int, axis2: int) -> Any:
-    ndim = len(shape_of(x))
-    if ndim < 2:
-        raise ValueError("diag requires an array of at least two dimensions")
-    i, j = axis_of(axis1, ndim), axis_of(axis2, ndim)
-    if i == j:
-        raise ValueError("axis1 and axis2 cannot be the same")
-    x = permute(x, [*[k for k in range(ndim) if k not in (i, j)], i, j])
-    *rest, n, m = shape_of(x)
-    count = max(0, min(n + min(offset, 0), m - max(offset, 0)))
-    flat = _reshape(x, shape=(*rest, n * m))
-    start = offset if offset >= 0 else -offset * m
-    if count == 0:
-        return static_slice(flat, 0, 0, len(rest))
-    limit = (*rest, start + (count - 1) * (m + 1) + 1)
-    found = slice_p(flat, start=(*[0] * len(rest), start), limit=limit, strides=(*[1] * len(rest), m + 1))
-    return strides.doubt(found) if rest else found
-
-
-@implements("diagonal", alias="view", by_kind=True)
-def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
-    return diagonal_of(array_of(a), offset, axis1, axis2)
-
-
-@implements("trace", by_kind=True)
-def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None, out: Any = None) -> Any:
-    return sum_(diagonal_of(array_of(a), offset, axis1, axis2), axis=-1, dtype=dtype)
-
-
-@implements("diag", alias="view", by_kind=True)
-def diag(v: Any, k: int = 0) -> Any:
-    x = array_of(v)
-    shape = shape_of(x)
-    if len(shape) == 2:
-        return diagonal_of(x, k, 0, 1)
-    if len(shape) != 1:
-        raise ValueError("Input must be 1- or 2-d.")
-    n = shape[0] + abs(k)
-    if k:
-        x = pad_p(x, low=(0,), high=(abs(k),), interior=(0,))
-    lanes = broadcast_in_dim(x, shape=(n, n), axes=(0,) if k >= 0 else (1,))
-    return strides.doubt(comparison.select(np.eye(n, k=k, dtype=bool), lanes, full(aval_of(lanes), 0)))
-
-
-@implements("diagflat", by_kind=True)
-def diagflat(v: Any, k: int = 0) -> Any:
-    return diag(ravelled(array_of(v)), k)
+# -- triangles
 
 
 def _triangle(m: Any, keep: np.ndarray) -> Any:

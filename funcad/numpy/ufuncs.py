@@ -1,4 +1,4 @@
-"""NumPy's ufuncs: arithmetic, transcendental functions, rounding, comparison, logic and bits.
+"""NumPy's ufuncs: arithmetic, transcendental functions, rounding, comparison, logic and bits; and parts of complex numbers.
 
 Idea: what a ufunc means on traced values is an entry of `UFUNCS`; the public function, and the entry of `dispatch.TABLE`, are
 made when the ufunc is first asked for, since a program uses few of them. A function's result is strong (`np.multiply(x, 2.0)`
@@ -15,13 +15,27 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.conversions import given
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of
 from funcad.numpy import reductions
-from funcad.numpy.dispatch import TABLE, elementwise_ufunc, laid_out, refuse
-from funcad.numpy.promote import as_number, fresh, promote, strong
+from funcad.numpy.dispatch import TABLE, elementwise_ufunc, implements, laid_out, refuse
+from funcad.numpy.promote import as_array, as_number, fresh, library, promote, strong
 from funcad.primitives import arithmetic, comparison, conversion, transcendental
 from funcad.primitives.shape import broadcast_to
+
+
+@implements("real", alias="same")
+def real(val: Any) -> Any:
+    val = as_array(val)
+    return conversion.real(val) if aval_of(val).dtype.kind == "c" else val
+
+
+@implements("imag", alias="view")
+def imag(val: Any) -> Any:
+    val = as_array(val)
+    aval = aval_of(val)
+    return conversion.imag(val) if aval.dtype.kind == "c" else given(library(like=val).zeros(aval.shape, aval.dtype)[()])
 
 
 def conj_(x: Any) -> Any:

@@ -6,18 +6,176 @@ from typing import Any
 from numpy import dtype
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives import conversion, eigen, families, shape
+from funcad.primitives import contraction, conversion, eigen, families, shape
 
+dot_general_p = contraction.dot_general_p
 conj_p = conversion.conj_p
 convert_p = conversion.convert_p
 careful_mul_p = eigen.careful_mul
 eigh_p = eigen.eigh_p
 eigvalsh_p = eigen.eigvalsh_p
+gap_quotient_p = eigen.gap_p
 outer_sum_p = eigen.outer_sum
 svd_p = eigen.svd_p
 svdvals_p = eigen.svdvals
 broadcast_in_dim_p = families.broadcast_in_dim
 transpose_p = shape.transpose
+
+
+def _eigh_1(xp: Any, out: Any, out1: Any, shapes: Any) -> Any:
+    v2 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0,))
+    v3 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(1,)) - v2
+    return transpose_p.impl(xp, out1, perm=(1, 0)), v3
+
+
+def _eigh_2(xp: Any, ct: Any, out1: Any, k0: Any, k1: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, out1, ct[1], dimension_numbers=(((0,), (0,)), ((), ())))
+    v1 = gap_quotient_p.impl(xp, v0, k1, strict=False, diagonal=False)
+    v2 = dot_general_p.impl(xp, k0, v1, dimension_numbers=(((0,), (0,)), ((), ())))
+    v4 = outer_sum_p.impl(xp, out1, ct[0], out1)
+    v6 = 0.5 * (dot_general_p.impl(xp, v2, out1, dimension_numbers=(((1,), (1,)), ((), ()))) + v4)
+    return v6 + transpose_p.impl(xp, v6, perm=(1, 0))
+
+
+def _eigh_3(xp: Any, ct: Any, out1: Any, k0: Any, k1: Any, shapes: Any) -> Any:
+    v1 = 0.5 * outer_sum_p.impl(xp, out1, ct[0], out1)
+    return v1 + transpose_p.impl(xp, v1, perm=(1, 0))
+
+
+def _eigh_4(xp: Any, ct: Any, out1: Any, k0: Any, k1: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, out1, ct[0], dimension_numbers=(((0,), (0,)), ((), ())))
+    v1 = gap_quotient_p.impl(xp, v0, k1, strict=False, diagonal=False)
+    v2 = dot_general_p.impl(xp, k0, v1, dimension_numbers=(((0,), (0,)), ((), ())))
+    v4 = 0.5 * dot_general_p.impl(xp, v2, out1, dimension_numbers=(((1,), (1,)), ((), ())))
+    return v4 + transpose_p.impl(xp, v4, perm=(1, 0))
+
+
+def _eigh_5(xp: Any, out: Any, out1: Any, shapes: Any) -> Any:
+    v4 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0,))
+    v5 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(1,)) - v4
+    v6 = convert_p.impl(xp, v5, dtype=dtype("complex128"))
+    return conj_p.impl(xp, out1), conj_p.impl(xp, transpose_p.impl(xp, out1, perm=(1, 0))), v6
+
+
+def _eigh_6(xp: Any, ct: Any, k0: Any, out1: Any, k1: Any, k2: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, out1, ct[1], dimension_numbers=(((0,), (0,)), ((), ())))
+    v1 = gap_quotient_p.impl(xp, v0, k2, strict=False, diagonal=False)
+    v2 = dot_general_p.impl(xp, k1, v1, dimension_numbers=(((0,), (0,)), ((), ())))
+    v5 = outer_sum_p.impl(xp, k0, convert_p.impl(xp, ct[0], dtype=dtype("complex128")), out1)
+    v7 = 0.5 * (dot_general_p.impl(xp, v2, out1, dimension_numbers=(((1,), (1,)), ((), ()))) + v5)
+    return v7 + transpose_p.impl(xp, conj_p.impl(xp, v7), perm=(1, 0))
+
+
+def _eigh_7(xp: Any, ct: Any, k0: Any, out1: Any, k1: Any, k2: Any, shapes: Any) -> Any:
+    v2 = 0.5 * outer_sum_p.impl(xp, k0, convert_p.impl(xp, ct[0], dtype=dtype("complex128")), out1)
+    return v2 + transpose_p.impl(xp, conj_p.impl(xp, v2), perm=(1, 0))
+
+
+def _eigh_8(xp: Any, ct: Any, k0: Any, out1: Any, k1: Any, k2: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, out1, ct[0], dimension_numbers=(((0,), (0,)), ((), ())))
+    v1 = gap_quotient_p.impl(xp, v0, k2, strict=False, diagonal=False)
+    v2 = dot_general_p.impl(xp, k1, v1, dimension_numbers=(((0,), (0,)), ((), ())))
+    v4 = 0.5 * dot_general_p.impl(xp, v2, out1, dimension_numbers=(((1,), (1,)), ((), ())))
+    return v4 + transpose_p.impl(xp, conj_p.impl(xp, v4), perm=(1, 0))
+
+
+def _eigh_9(xp: Any, out: Any, out1: Any, shapes: Any) -> Any:
+    v4 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0,))
+    v5 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(1,)) - v4
+    v6 = convert_p.impl(xp, v5, dtype=dtype("complex64"))
+    return conj_p.impl(xp, out1), conj_p.impl(xp, transpose_p.impl(xp, out1, perm=(1, 0))), v6
+
+
+def _eigh_10(xp: Any, ct: Any, k0: Any, out1: Any, k1: Any, k2: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, out1, ct[1], dimension_numbers=(((0,), (0,)), ((), ())))
+    v1 = gap_quotient_p.impl(xp, v0, k2, strict=False, diagonal=False)
+    v2 = dot_general_p.impl(xp, k1, v1, dimension_numbers=(((0,), (0,)), ((), ())))
+    v5 = outer_sum_p.impl(xp, k0, convert_p.impl(xp, ct[0], dtype=dtype("complex64")), out1)
+    v7 = 0.5 * (dot_general_p.impl(xp, v2, out1, dimension_numbers=(((1,), (1,)), ((), ()))) + v5)
+    return v7 + transpose_p.impl(xp, conj_p.impl(xp, v7), perm=(1, 0))
+
+
+def _eigh_11(xp: Any, ct: Any, k0: Any, out1: Any, k1: Any, k2: Any, shapes: Any) -> Any:
+    v2 = 0.5 * outer_sum_p.impl(xp, k0, convert_p.impl(xp, ct[0], dtype=dtype("complex64")), out1)
+    return v2 + transpose_p.impl(xp, conj_p.impl(xp, v2), perm=(1, 0))
+
+
+def _eigh_12(xp: Any, out: Any, out1: Any, shapes: Any) -> Any:
+    v2 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0, 1))
+    v3 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0, 2)) - v2
+    return transpose_p.impl(xp, out1, perm=(0, 2, 1)), v3
+
+
+def _eigh_13(xp: Any, ct: Any, out1: Any, k0: Any, k1: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, out1, ct[1], dimension_numbers=(((1,), (1,)), ((0,), (0,))))
+    v1 = gap_quotient_p.impl(xp, v0, k1, strict=False, diagonal=False)
+    v2 = dot_general_p.impl(xp, k0, v1, dimension_numbers=(((1,), (1,)), ((0,), (0,))))
+    v4 = outer_sum_p.impl(xp, out1, ct[0], out1)
+    v6 = 0.5 * (dot_general_p.impl(xp, v2, out1, dimension_numbers=(((2,), (2,)), ((0,), (0,)))) + v4)
+    return v6 + transpose_p.impl(xp, v6, perm=(0, 2, 1))
+
+
+def _eigh_14(xp: Any, ct: Any, out1: Any, k0: Any, k1: Any, shapes: Any) -> Any:
+    v1 = 0.5 * outer_sum_p.impl(xp, out1, ct[0], out1)
+    return v1 + transpose_p.impl(xp, v1, perm=(0, 2, 1))
+
+
+def _eigh_15(xp: Any, ct: Any, out1: Any, k0: Any, k1: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, out1, ct[0], dimension_numbers=(((1,), (1,)), ((0,), (0,))))
+    v1 = gap_quotient_p.impl(xp, v0, k1, strict=False, diagonal=False)
+    v2 = dot_general_p.impl(xp, k0, v1, dimension_numbers=(((1,), (1,)), ((0,), (0,))))
+    v4 = 0.5 * dot_general_p.impl(xp, v2, out1, dimension_numbers=(((2,), (2,)), ((0,), (0,))))
+    return v4 + transpose_p.impl(xp, v4, perm=(0, 2, 1))
+
+
+def _eigh_16(xp: Any, out: Any, out1: Any, shapes: Any) -> Any:
+    v4 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0, 1))
+    v5 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0, 2)) - v4
+    v6 = convert_p.impl(xp, v5, dtype=dtype("complex128"))
+    return conj_p.impl(xp, out1), conj_p.impl(xp, transpose_p.impl(xp, out1, perm=(0, 2, 1))), v6
+
+
+def _eigh_17(xp: Any, ct: Any, k0: Any, out1: Any, k1: Any, k2: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, out1, ct[1], dimension_numbers=(((1,), (1,)), ((0,), (0,))))
+    v1 = gap_quotient_p.impl(xp, v0, k2, strict=False, diagonal=False)
+    v2 = dot_general_p.impl(xp, k1, v1, dimension_numbers=(((1,), (1,)), ((0,), (0,))))
+    v5 = outer_sum_p.impl(xp, k0, convert_p.impl(xp, ct[0], dtype=dtype("complex128")), out1)
+    v7 = 0.5 * (dot_general_p.impl(xp, v2, out1, dimension_numbers=(((2,), (2,)), ((0,), (0,)))) + v5)
+    return v7 + transpose_p.impl(xp, conj_p.impl(xp, v7), perm=(0, 2, 1))
+
+
+def _eigh_18(xp: Any, ct: Any, k0: Any, out1: Any, k1: Any, k2: Any, shapes: Any) -> Any:
+    v2 = 0.5 * outer_sum_p.impl(xp, k0, convert_p.impl(xp, ct[0], dtype=dtype("complex128")), out1)
+    return v2 + transpose_p.impl(xp, conj_p.impl(xp, v2), perm=(0, 2, 1))
+
+
+def _eigh_19(xp: Any, ct: Any, k0: Any, out1: Any, k1: Any, k2: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, out1, ct[0], dimension_numbers=(((1,), (1,)), ((0,), (0,))))
+    v1 = gap_quotient_p.impl(xp, v0, k2, strict=False, diagonal=False)
+    v2 = dot_general_p.impl(xp, k1, v1, dimension_numbers=(((1,), (1,)), ((0,), (0,))))
+    v4 = 0.5 * dot_general_p.impl(xp, v2, out1, dimension_numbers=(((2,), (2,)), ((0,), (0,))))
+    return v4 + transpose_p.impl(xp, conj_p.impl(xp, v4), perm=(0, 2, 1))
+
+
+def _eigh_20(xp: Any, out: Any, out1: Any, shapes: Any) -> Any:
+    v4 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0, 1))
+    v5 = broadcast_in_dim_p.impl(xp, out, shape=shapes[0], axes=(0, 2)) - v4
+    v6 = convert_p.impl(xp, v5, dtype=dtype("complex64"))
+    return conj_p.impl(xp, out1), conj_p.impl(xp, transpose_p.impl(xp, out1, perm=(0, 2, 1))), v6
+
+
+def _eigh_21(xp: Any, ct: Any, k0: Any, out1: Any, k1: Any, k2: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, out1, ct[1], dimension_numbers=(((1,), (1,)), ((0,), (0,))))
+    v1 = gap_quotient_p.impl(xp, v0, k2, strict=False, diagonal=False)
+    v2 = dot_general_p.impl(xp, k1, v1, dimension_numbers=(((1,), (1,)), ((0,), (0,))))
+    v5 = outer_sum_p.impl(xp, k0, convert_p.impl(xp, ct[0], dtype=dtype("complex64")), out1)
+    v7 = 0.5 * (dot_general_p.impl(xp, v2, out1, dimension_numbers=(((2,), (2,)), ((0,), (0,)))) + v5)
+    return v7 + transpose_p.impl(xp, conj_p.impl(xp, v7), perm=(0, 2, 1))
+
+
+def _eigh_22(xp: Any, ct: Any, k0: Any, out1: Any, k1: Any, k2: Any, shapes: Any) -> Any:
+    v2 = 0.5 * outer_sum_p.impl(xp, k0, convert_p.impl(xp, ct[0], dtype=dtype("complex64")), out1)
+    return v2 + transpose_p.impl(xp, conj_p.impl(xp, v2), perm=(0, 2, 1))
 
 
 def _eigvalsh_1(xp: Any, x: Any) -> Any:
@@ -74,35 +232,17 @@ def _svdvals_2(xp: Any, ct: Any, k0: Any, k1: Any, shapes: Any) -> Any:
     return outer_sum_p.impl(xp, k0, ct, k1)
 
 
-def _svdvals_3(xp: Any, ct: Any, k0: Any, k1: Any, shapes: Any) -> Any:
-    v0 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v1 = broadcast_in_dim_p.impl(xp, k1, shape=(ct.shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    return outer_sum_p.impl(xp, v0, ct, v1)
-
-
-def _svdvals_4(xp: Any, x: Any) -> Any:
+def _svdvals_3(xp: Any, x: Any) -> Any:
     v0_0, v0_1, v0_2 = svd_p.impl(xp, x, full_matrices=False)
     return conj_p.impl(xp, v0_0), conj_p.impl(xp, transpose_p.impl(xp, v0_2, perm=(1, 0)))
 
 
-def _svdvals_5(xp: Any, ct: Any, k0: Any, k1: Any, shapes: Any) -> Any:
+def _svdvals_4(xp: Any, ct: Any, k0: Any, k1: Any, shapes: Any) -> Any:
     return outer_sum_p.impl(xp, k0, convert_p.impl(xp, ct, dtype=dtype("complex128")), k1)
 
 
-def _svdvals_6(xp: Any, ct: Any, k0: Any, k1: Any, shapes: Any) -> Any:
-    v1 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v2 = broadcast_in_dim_p.impl(xp, k1, shape=(ct.shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    return outer_sum_p.impl(xp, v1, convert_p.impl(xp, ct, dtype=dtype("complex128")), v2)
-
-
-def _svdvals_7(xp: Any, ct: Any, k0: Any, k1: Any, shapes: Any) -> Any:
+def _svdvals_5(xp: Any, ct: Any, k0: Any, k1: Any, shapes: Any) -> Any:
     return outer_sum_p.impl(xp, k0, convert_p.impl(xp, ct, dtype=dtype("complex64")), k1)
-
-
-def _svdvals_8(xp: Any, ct: Any, k0: Any, k1: Any, shapes: Any) -> Any:
-    v1 = broadcast_in_dim_p.impl(xp, k0, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
-    v2 = broadcast_in_dim_p.impl(xp, k1, shape=(ct.shape[0], shapes[0][1], shapes[0][1]), axes=(1, 2))
-    return outer_sum_p.impl(xp, v1, convert_p.impl(xp, ct, dtype=dtype("complex64")), v2)
 
 
 PULLS: dict[Primitive, dict[str, Any]] = {
@@ -111,6 +251,14 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 n,n": lambda xp, ct, x: careful_mul_p.impl(xp, x, ct),
         "01 n,n": lambda xp, ct, x, y: (careful_mul_p.impl(xp, ct, y), careful_mul_p.impl(xp, x, ct)),
         "00 n,n": lambda xp, ct, x: careful_mul_p.impl(xp, ct, x) + careful_mul_p.impl(xp, x, ct),
+    },
+    eigh_p: {
+        "0 f2 by=() lower=True": (_eigh_1, {"01": _eigh_2, "0": _eigh_3, "1": _eigh_4}),
+        "0 complex1282 by=() lower=True": (_eigh_5, {"01": _eigh_6, "0": _eigh_7, "1": _eigh_8}),
+        "0 complex642 by=() lower=True": (_eigh_9, {"01": _eigh_10, "0": _eigh_11, "1": _eigh_8}),
+        "0 f3 by=() lower=True": (_eigh_12, {"01": _eigh_13, "0": _eigh_14, "1": _eigh_15}),
+        "0 complex1283 by=() lower=True": (_eigh_16, {"01": _eigh_17, "0": _eigh_18, "1": _eigh_19}),
+        "0 complex643 by=() lower=True": (_eigh_20, {"01": _eigh_21, "0": _eigh_22, "1": _eigh_19}),
     },
     eigvalsh_p: {
         "0 f2 lower=True": (_eigvalsh_1, _eigvalsh_2),
@@ -122,10 +270,7 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     },
     svdvals_p: {
         "0 f2": (_svdvals_1, _svdvals_2),
-        "0 f2 columns": (_svdvals_1, _svdvals_3),
-        "0 complex1282": (_svdvals_4, _svdvals_5),
-        "0 complex1282 columns": (_svdvals_4, _svdvals_6),
-        "0 complex642": (_svdvals_4, _svdvals_7),
-        "0 complex642 columns": (_svdvals_4, _svdvals_8),
+        "0 complex1282": (_svdvals_3, _svdvals_4),
+        "0 complex642": (_svdvals_3, _svdvals_5),
     },
 }

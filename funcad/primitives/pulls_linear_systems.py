@@ -3,11 +3,16 @@
 
 from typing import Any
 
+from numpy import dtype
+
 from funcad.ir.primitive import Primitive
 from funcad.primitives import contraction, conversion, families, linear_systems, shape
 
 dot_general_p = contraction.dot_general_p
 conj_p = conversion.conj_p
+convert_p = conversion.convert_p
+imag_p = conversion.imag
+make_complex_p = conversion.make_complex
 broadcast_in_dim_p = families.broadcast_in_dim
 reshape_p = families.reshape
 adjugate_p = linear_systems.adjugate
@@ -15,6 +20,7 @@ cholesky_p = linear_systems.cholesky
 det_p = linear_systems.det
 inv_p = linear_systems.inv_p
 log_abs_det_p = linear_systems.log_abs_det_p
+slogdet_p = linear_systems.slogdet
 solve_p = linear_systems.solve
 triangle_p = linear_systems.triangle_p
 triangular_inverse_p = linear_systems.triangular_inverse_p
@@ -183,11 +189,38 @@ def _det_6(xp: Any, ct: Any, k0: Any, shapes: Any) -> Any:
     return v1 * v0
 
 
-def _log_abs_det_1(xp: Any, x: Any) -> Any:
+def _slogdet_1(xp: Any, x: Any) -> Any:
     return transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(1, 0))
 
 
-def _log_abs_det_2(xp: Any, x: Any) -> Any:
+def _slogdet_2(xp: Any, ct: Any, k0: Any, out: Any, shapes: Any) -> Any:
+    v5 = conj_p.impl(xp, make_complex_p.impl(xp, 0.0, imag_p.impl(xp, conj_p.impl(xp, out * ct[0]))))
+    v6 = convert_p.impl(xp, ct[1], dtype=dtype("complex128")) + v5
+    return k0 * broadcast_in_dim_p.impl(xp, v6, shape=shapes[0], axes=())
+
+
+def _slogdet_3(xp: Any, ct: Any, k0: Any, out: Any, shapes: Any) -> Any:
+    v4 = conj_p.impl(xp, make_complex_p.impl(xp, 0.0, imag_p.impl(xp, conj_p.impl(xp, out * ct[0]))))
+    return k0 * broadcast_in_dim_p.impl(xp, v4, shape=shapes[0], axes=())
+
+
+def _slogdet_4(xp: Any, ct: Any, k0: Any, out: Any, shapes: Any) -> Any:
+    v0 = convert_p.impl(xp, ct[0], dtype=dtype("complex128"))
+    return k0 * broadcast_in_dim_p.impl(xp, v0, shape=shapes[0], axes=())
+
+
+def _slogdet_5(xp: Any, ct: Any, k0: Any, out: Any, shapes: Any) -> Any:
+    v5 = conj_p.impl(xp, make_complex_p.impl(xp, 0.0, imag_p.impl(xp, conj_p.impl(xp, out * ct[0]))))
+    v6 = convert_p.impl(xp, ct[1], dtype=dtype("complex64")) + v5
+    return k0 * broadcast_in_dim_p.impl(xp, v6, shape=shapes[0], axes=())
+
+
+def _slogdet_6(xp: Any, ct: Any, k0: Any, out: Any, shapes: Any) -> Any:
+    v0 = convert_p.impl(xp, ct[0], dtype=dtype("complex64"))
+    return k0 * broadcast_in_dim_p.impl(xp, v0, shape=shapes[0], axes=())
+
+
+def _log_abs_det_1(xp: Any, x: Any) -> Any:
     return transpose_p.impl(xp, inv_p.impl(xp, x, strict=False), perm=(0, 2, 1))
 
 
@@ -672,11 +705,16 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 n3": (_det_4, _det_5),
         "0 n3 columns": (_det_4, _det_6),
     },
+    slogdet_p: {
+        "0 f2": (_slogdet_1, {"1": _det_2}),
+        "0 complex1282": (_slogdet_1, {"01": _slogdet_2, "0": _slogdet_3, "1": _slogdet_4}),
+        "0 complex642": (_slogdet_1, {"01": _slogdet_5, "0": _slogdet_3, "1": _slogdet_6}),
+    },
     log_abs_det_p: {
-        "0 n2": (_log_abs_det_1, _det_2),
-        "0 n2 columns": (_log_abs_det_1, _det_3),
-        "0 n3": (_log_abs_det_2, _det_5),
-        "0 n3 columns": (_log_abs_det_2, _det_6),
+        "0 n2": (_slogdet_1, _det_2),
+        "0 n2 columns": (_slogdet_1, _det_3),
+        "0 n3": (_log_abs_det_1, _det_5),
+        "0 n3 columns": (_log_abs_det_1, _det_6),
     },
     cholesky_p: {
         "0 f2!": _cholesky_1,

@@ -28,10 +28,6 @@ from funcad.configuration import later as _later
 from funcad.configuration import public_names as _public_names
 
 # isort: off
-from funcad.tree.containers import (
-    DictKey as DictKey, FlattenedIndexKey as FlattenedIndexKey, GetAttrKey as GetAttrKey, Partial as Partial,
-    SequenceKey as SequenceKey, keystr as keystr,
-)  # fmt: skip
 from funcad.tree.treedef import (
     LEAF as LEAF, TreeDef as TreeDef, flatten as flatten, flatten_axes as flatten_axes, leaves as leaves,
     structure as structure,
@@ -45,8 +41,12 @@ if _typing.TYPE_CHECKING:
         transpose as transpose, treedef_children as treedef_children, treedef_is_leaf as treedef_is_leaf,
         treedef_tuple as treedef_tuple, unflatten as unflatten,
     )  # fmt: skip
+    from funcad.tree.path_keys import (
+        DictKey as DictKey, FlattenedIndexKey as FlattenedIndexKey, GetAttrKey as GetAttrKey, SequenceKey as SequenceKey,
+        keystr as keystr,
+    )  # fmt: skip
     from funcad.tree.registering import (
-        register_dataclass as register_dataclass, register_pytree_node as register_pytree_node,
+        Partial as Partial, register_dataclass as register_dataclass, register_pytree_node as register_pytree_node,
         register_pytree_node_class as register_pytree_node_class, register_pytree_with_keys as register_pytree_with_keys,
         register_pytree_with_keys_class as register_pytree_with_keys_class, register_static as register_static,
         static as static,
@@ -62,8 +62,9 @@ _FILES = {  # which a gradient does not need
         "reduce_associative transpose treedef_children treedef_is_leaf treedef_tuple "
         "unflatten"
     ),
+    "path_keys": "DictKey FlattenedIndexKey GetAttrKey SequenceKey keystr",
     "registering": (
-        "register_dataclass register_pytree_node register_pytree_node_class register_pytree_with_keys "
+        "Partial register_dataclass register_pytree_node register_pytree_node_class register_pytree_with_keys "
         "register_pytree_with_keys_class register_static static"
     ),
     "saving": "load save",

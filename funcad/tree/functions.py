@@ -9,10 +9,10 @@ from itertools import islice
 
 from funcad.configuration import OnDemand
 from funcad.errors import TreeMismatchError
-from funcad.tree.containers import LEAF_TYPES, OBJECT, keystr, kind_of
+from funcad.tree.containers import LEAF_TYPES, OBJECT, kind_of
 from funcad.tree.treedef import LEAF, TUPLE, TreeDef, flatten, leaves, structure
 
-telling = OnDemand("funcad.tree.telling")
+path_keys, telling = OnDemand("funcad.tree.path_keys"), OnDemand("funcad.tree.telling")
 
 TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from funcad.tree.containers import KeyPath
+    from funcad.tree.path_keys import KeyPath
     from funcad.tree.treedef import IsLeaf
 
     Tree = TypeVar("Tree")
@@ -202,7 +202,7 @@ def transpose(outer_treedef: TreeDef, inner_treedef: TreeDef | None, pytree_to_t
     for path, part in zip(outer_treedef.paths(), parts):
         row, found = flatten(part)
         if found != inner_treedef:
-            name = f"pytree_to_transpose{keystr(path)}"
+            name = f"pytree_to_transpose{path_keys.keystr(path)}"
             raise TreeMismatchError(telling.describe_difference(found, inner_treedef, name, "inner_treedef"))
         rows.append(row)
     columns = zip(*rows) if rows else [()] * inner_treedef.num_leaves
@@ -322,7 +322,10 @@ def changed_object(treedef: TreeDef, tree: Any, leaves: Iterable[Any], result: A
     """
     for node, part, own in _objects(treedef, tree, iter(leaves)) if has_object(treedef) else ():
         values, found = flatten(part)
-        new = [keystr(path) for path, x, y in zip(node.paths(), values, own) if x is not y] if found == node else [""]
+        new = [""]
+        if found == node:
+            changed = [path for path, x, y in zip(node.paths(), values, own) if x is not y]
+            new = [path_keys.keystr(path) for path in changed]
         if new and not builtins.any([part is other for _, other, _ in _objects(structure(result), result, None)]):
             name = type(part).__name__
             said = telling.describe_difference(found, node, name, f"the given {name}")

@@ -5,15 +5,19 @@ Apart from containers.py, which a first gradient of a list or a dict loads.
 
 from __future__ import annotations
 
+import functools
 import sys
 from operator import attrgetter
 
-from funcad.tree.containers import ContainerKind, GetAttrKey, register
+from funcad.configuration import OnDemand
+from funcad.tree.containers import ContainerKind, register
+
+paths, same = OnDemand("funcad.tree.path_keys"), OnDemand("funcad.tree.same")
 
 TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Any, TypeVar
+    from typing import Any, Self, TypeVar
 
     Class = TypeVar("Class", bound=type)
 
@@ -206,7 +210,7 @@ def register_dataclass(
             nodetype,
             lambda tree: (get_data(tree), get_meta(tree)),
             lambda static, children: nodetype(**dict(zip(names, children + static))),
-            lambda static, number: map(GetAttrKey, data),
+            lambda static, number: map(paths.GetAttrKey, data),
             fields=meta,
         )
     )
@@ -266,3 +270,59 @@ def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
         return lambda tree: ()
     get = attrgetter(*names)
     return get if len(names) > 1 else lambda tree: (get(tree),)
+
+
+# ---------------------------------------------------------------- Partial
+
+
+class Partial(functools.partial):
+    """A `functools.partial` that is a container: its arguments are children, its function is static data.
+
+    The arguments of a plain `functools.partial` inside it stay static, as in JAX.
+
+    >>> from funcad import tree
+    >>> tree.map(lambda x: 10 * x, tree.Partial(max, 1, 2))()
+    20
+    """
+
+    def __new__(cls, func: Callable[..., Any], /, *args: Any, **keywords: Any) -> Self:
+        if isinstance(func, functools.partial) and not isinstance(func, Partial):
+            func = _StaticPartial(func)
+        return super().__new__(cls, func, *args, **keywords)
+
+
+class _StaticPartial:
+    """A plain partial under a Partial: functools would merge the two, and partials compare by identity."""
+
+    __slots__ = ("partial",)
+
+    def __init__(self, partial: functools.partial[Any]) -> None:
+        self.partial = partial
+
+    def _value(self) -> tuple[Any, ...]:
+        return self.partial.func, self.partial.args, tuple(self.partial.keywords.items())
+
+    def __call__(self, *args: Any, **keywords: Any) -> Any:
+        return self.partial(*args, **keywords)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _StaticPartial) and same.same_key(self._value()) == same.same_key(other._value())
+
+    def __hash__(self) -> int:
+        return hash(same.same_key(self._value()))
+
+    def __repr__(self) -> str:
+        return repr(self.partial)
+
+
+def _parts(p: Partial) -> Any:
+    args, keywords = map(paths.GetAttrKey, ("args", "keywords"))
+    return ((args, p.args), (keywords, p.keywords)), p.func
+
+
+def _again(func: Any, children: Any) -> Partial:
+    args, keywords = children
+    return Partial(func, *args, **keywords)
+
+
+register(ContainerKind(Partial, _parts, _again, keyed=True))

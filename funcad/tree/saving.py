@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 
-from funcad.tree.containers import keystr
 from funcad.tree.functions import leaves_with_path, unflatten
+from funcad.tree.path_keys import keystr
 from funcad.tree.treedef import flatten, flatten_axes
 
 _DAMAGE = (ValueError, KeyError, TypeError, AttributeError, EOFError, OSError, NotImplementedError, zlib.error)  # as read

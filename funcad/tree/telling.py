@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import sys
 
+from funcad.configuration import OnDemand
 from funcad.errors import TreeDepthError
 from funcad.tree.treedef import LEAF, differ, same_meta
 
 from funcad.tree.containers import (  # isort: skip
-    DEFAULT_DICT, DICT, LIST, NAMED_TUPLE, NONE, OBJECT, ORDERED_DICT, STATIC, TUPLE, VIEW, GetAttrKey, keystr, kind_of,
+    DEFAULT_DICT, DICT, LIST, NAMED_TUPLE, NONE, OBJECT, ORDERED_DICT, STATIC, TUPLE, VIEW, kind_of,
 )
+
+paths = OnDemand("funcad.tree.path_keys")
 
 TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import
 if TYPE_CHECKING:
@@ -103,8 +106,9 @@ def _deep(path: list[Any], depth: str = "") -> TreeDepthError:
 
 def _shown(name: str, path: list[Any]) -> str:
     if len(path) <= 2 * _SHOWN:
-        return name + keystr(tuple(path))
-    return f"{name}{keystr(tuple(path[:_SHOWN]))} ... {keystr(tuple(path[-_SHOWN:]))}"
+        return name + paths.keystr(tuple(path))
+    start, end = paths.keystr(tuple(path[:_SHOWN])), paths.keystr(tuple(path[-_SHOWN:]))
+    return f"{name}{start} ... {end}"
 
 
 # -- how two structures differ
@@ -240,7 +244,7 @@ def text_of(node: TreeDef) -> str:
     if kind is STATIC:
         return short(repr(meta))
     keys = node._child_keys()
-    named = all(isinstance(key, GetAttrKey) for key in keys)
+    named = all(isinstance(key, paths.GetAttrKey) for key in keys)
     parts = [f"{key.name}={child}" for key, child in zip(keys, children)] if named else children
     if kind in (NAMED_TUPLE, OBJECT, VIEW):
         return f"{_class(node).__name__}({', '.join(parts)})"

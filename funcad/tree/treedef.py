@@ -21,18 +21,19 @@ from funcad.memo import table
 
 from funcad.tree.containers import (  # isort: skip
     DATA_TYPES, DEFAULT_DICT, DICT, KINDS, LEAF_TYPES, LIST, MOST_REMEMBERED, NAMED_TUPLE, NONE, OBJECT, ORDERED_DICT, STATIC,
-    TUPLE, VIEW, ContainerKind, Static, is_static, keystr, kind_of, marked_fields,
+    TUPLE, VIEW, ContainerKind, kind_of,
 )
-from funcad.tree.same import are_strings, same, same_key
 
-telling = OnDemand("funcad.tree.telling")
+telling, objects = OnDemand("funcad.tree.telling"), OnDemand("funcad.tree.objects")
+paths, same = OnDemand("funcad.tree.path_keys"), OnDemand("funcad.tree.same")
+are_strings = frozenset([str]).issuperset
 
 TYPE_CHECKING = False  # type checkers read it as True; typing.TYPE_CHECKING would cost an import
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from typing import Any
 
-    from funcad.tree.containers import KeyPath
+    from funcad.tree.path_keys import KeyPath
 
 
 # -- treedef
@@ -180,7 +181,7 @@ class TreeDef:
             parts.append(tree if kind is None else kind.open(tree)[0][0])  # whatever its class and attributes are
             return True
         if kind is None or kind is not self._kind:
-            return self._kind is STATIC and kind is None and self._meta == Static(tree)
+            return self._kind is STATIC and kind is None and self._meta == objects.Static(tree)
         if kind is TUPLE or kind is LIST:
             if len(tree) != len(self._children):
                 return False
@@ -234,7 +235,7 @@ class TreeDef:
             try:
                 meta = self._meta
                 plain = meta is None or type(meta) is type or type(meta) is tuple and are_strings(map(type, meta))
-                own = hash(meta if plain else same_key(meta))
+                own = hash(meta if plain else same.same_key(meta))
             except TypeError as error:
                 raise _static_error(self._kind, self._meta) from error
             try:
@@ -262,7 +263,7 @@ LEAF._num_leaves = 1
 
 
 def same_meta(kind: ContainerKind | None, a: Any, b: Any) -> bool:
-    if a is b or same(a, b):
+    if a is b or same.same(a, b):
         return True
     try:
         bool(a == b)  # raises if there are arrays, which are no static data
@@ -505,7 +506,7 @@ def _tuple_into(leaves: list[Any], tree: Any, is_leaf: IsLeaf) -> TreeDef:
     own = leaves[start:]
     if _all_data_types(map(type, own)):
         return node
-    labels = [type(x) is not bool and is_static(x) and not any([x is part for part in taken]) for x in own]
+    labels = [type(x) is not bool and objects.is_static(x) and not any([x is part for part in taken]) for x in own]
     if all(labels) or not any(labels):
         return node
     leaves[start:] = []
@@ -517,7 +518,7 @@ def _without_labels(leaves: list[Any], node: TreeDef, own: Iterator[tuple[Any, b
     if node is LEAF:
         x, is_label = next(own)
         if is_label:
-            return TreeDef(STATIC, Static(x), ())
+            return TreeDef(STATIC, objects.Static(x), ())
         leaves.append(x)
         return LEAF
     if node._kind not in _OWN_KINDS:
@@ -532,7 +533,7 @@ def _object_into(leaves: list[Any], tree: Any, kind: ContainerKind, is_leaf: IsL
     parts, meta, keys = kind.open(tree)
     if kind not in _OWN_KINDS and not marked:
         return TreeDef(kind, meta, tuple([_flatten_into(leaves, part, is_leaf) for part in parts]), keys)
-    static = marked_fields(meta[0]) if kind is OBJECT else ()
+    static = objects.marked_fields(meta[0]) if kind is OBJECT else ()
     nodes = []
     for part, name in zip(parts, meta[1] if static else repeat(None)):
         cls = type(part)
@@ -543,8 +544,8 @@ def _object_into(leaves: list[Any], tree: Any, kind: ContainerKind, is_leaf: IsL
         inner = None if cls in LEAF_TYPES else kind_of(cls)
         if inner is not None:
             nodes.append(_object_into(leaves, part, inner, is_leaf, marked or name in static))
-        elif marked or name in static or is_static(part):
-            nodes.append(TreeDef(STATIC, Static(part), ()))
+        elif marked or name in static or objects.is_static(part):
+            nodes.append(TreeDef(STATIC, objects.Static(part), ()))
         else:
             leaves.append(part)
             nodes.append(LEAF)
@@ -571,7 +572,7 @@ def _spread_axes(axes: list[Any], name: str, treedef: TreeDef, given: Any, path:
     parts, meta, keys = kind.open(given)
     found = TreeDef(kind, meta, (LEAF,) * len(parts), keys)
     if differ(found, treedef):
-        how = telling.say_difference(found, treedef, (), name + keystr(path), "the value there")
+        how = telling.say_difference(found, treedef, (), name + paths.keystr(path), "the value there")
         structure = "" if treedef is LEAF else " for the whole of it, or its structure with an axis for each leaf"
         raise TreeMismatchError(f"{how}\nRemedy: one axis (an int or None){structure}.")
     for key, child, part in zip(found._child_keys(), treedef._children, parts):

@@ -43,6 +43,7 @@ class Text(NamedTuple):
     first: tuple[str, ...] = ()
     first_reads: tuple[Any, ...] = ()
     asks: bool = False  # does it hold only where the last value that is computed `first` is true everywhere?
+    there: tuple[int, ...] = (0,)  # the results that have tangents
 
 
 def name_of(read: Any) -> str:
@@ -52,7 +53,7 @@ def name_of(read: Any) -> str:
     if read >= FIRST:
         return f"k{read - FIRST}"
     if read < 0:
-        return "out"
+        return "out" if read == -1 else f"out{~read}"
     return LETTERS[read] if read < len(LETTERS) else f"x{read}"
 
 
@@ -64,17 +65,22 @@ def text_of_pull(
     *,
     columns: bool = False,
     free: Sequence[str] = (),
+    given: Sequence[int] | None = None,
 ) -> Text | None:
     """The pull of an operation on operands of these avals; None if the rule gives no tangent.
 
     `columns`: the cotangent is many, along a leading axis; `free` are the parameters that the text may name and must not hold.
+    `given`: of the results that have tangents, the places of those that have cotangents, if these are not all. Where several
+    results have tangents, `ct` is a list of these cotangents.
     """
     # rules look whether two are one
     alike = [n if i is None or avals[i] != aval else i for n, (i, aval) in enumerate(zip(traced, avals))]
     out = primitive.abstract_eval(*avals, **params)
-    use = primitive, avals, alike, traced, [out], params, None
+    outs = list(out) if primitive.multiple else [out]
+    use = primitive, avals, alike, traced, outs, params, None
     pull, question = derived([], use, False), None
-    if type(pull) is RuleQuestion:  # mostly the answer is yes; what is to be done if it is not, the rule says
+    if type(pull) is RuleQuestion and not primitive.multiple:
+        # mostly the answer is yes; what is to be done if it is not, the rule says
         question, asked = pull.part, len(avals) + len(pull.part.program.jaxpr.outputs)
         pull = derived([(True, asked + 1)], use, False) if pull.number == asked else None
         if not isinstance(pull, DerivedPull) or pull.part is not None:
@@ -84,23 +90,26 @@ def text_of_pull(
     if not isinstance(pull, DerivedPull):
         raise Unprintable("the rule asks for values")
     shapes, named, n = [a.shape for a in avals], {name: params[name] for name in free}, len(avals)
-    kept = [i if i < n else -1 if i == n else FIRST + i - n - 1 for i in pull.sources]
-    jaxpr, consts, _, m, which = pull.batched((False,), MANY) if columns else pull.transposed((False,))
+    last = n + len(outs)
+    kept = [i if i < n else n + ~i if i < last else FIRST + i - last for i in pull.sources]
+    absent = tuple([given is not None and i not in given for i in range(len(pull.there))])
+    jaxpr, consts, _, m, which = pull.batched(absent, MANY) if columns else pull.transposed(absent)
     if not jaxpr.outputs:
         return None
-    names = dict(zip(jaxpr.inputs[len(consts) :], [*map(name_of, kept), "ct"]))
+    seeds = [f"ct[{i}]" for i in range(absent.count(False))] if pull.many else ["ct"]
+    names = dict(zip(jaxpr.inputs[len(consts) :], [*map(name_of, kept), *seeds]))
     printer = _Printer(names, shapes, named)
     printer.program(jaxpr, consts)
     there = dict(zip(which, map(printer.atom, jaxpr.outputs)))
     lines = printer.text([there.get(j, "None") for j in range(m)])
     made = [e.outputs[0].aval.shape for e in jaxpr.equations if is_elementwise(e.primitive)]
-    elementwise = made == [out.shape] * len(jaxpr.equations)
+    elementwise = not primitive.multiple and made == [out.shape] * len(jaxpr.equations)
     reads: list[Any] = list(kept)
     if not (elementwise and is_elementwise(primitive)):
         reads.append("shapes")
     if free:
         reads.append("params")
-    text = Text(lines, tuple(reads), printer.called(lines), mask_begins(pull.rest), elementwise)
+    text = Text(lines, tuple(reads), printer.called(lines), mask_begins(pull.rest), elementwise, there=pull.there)
     if question is not None:
         text = text._replace(asks=True)
     part = question or pull.part
@@ -109,7 +118,7 @@ def text_of_pull(
 
 def _with_first(text: Text, part: Any, n: int, printer: _Printer) -> Text:
     """The text, and that of what the rule computes where the operation stands, of n operands."""
-    jaxpr, codes = part.program.jaxpr, [i if i < n else -1 for i in part.reads]
+    jaxpr, codes = part.program.jaxpr, [i if i < n else n + ~i for i in part.reads]
     printer.names.update(zip(jaxpr.inputs[len(part.consts) :], map(name_of, codes)))
     printer.program(jaxpr, part.consts)
     lines = printer.text(list(map(printer.atom, jaxpr.outputs)))

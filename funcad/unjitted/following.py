@@ -24,7 +24,6 @@ from funcad.errors import TracerArrayConversionError
 from funcad.host.conversions import given, starts_again
 from funcad.host.devices import NAMESPACES, compute, namespace_of, resident, restore_warnings, suppress_warnings
 from funcad.host.locks import handed, read_only
-from funcad.host.real_types import ordinary
 from funcad.host.where import open_traces, state, tracing, user_source
 from funcad.ir.aval import shape_of
 from funcad.ir.trace import Trace, bind, next_level, plain_values
@@ -37,7 +36,6 @@ from funcad.primitives.shape import broadcast_to, moves_within, rule_of
 masks = OnDemand("funcad.masks.masks")
 masked_rules = OnDemand("funcad.masks.masked_rules")
 jvp = OnDemand("funcad.transforms.jvp")
-pushes = OnDemand("funcad.unjitted.pushes")
 _NOTHING: frozenset = frozenset()
 _new: Any = object.__new__
 
@@ -330,12 +328,3 @@ def run_following(
         trace.closed = True
         trace.function = trace.users = trace.outer = trace.held = trace.short = None
         trace.arguments, trace.doubtful = (), _NOTHING
-
-
-def follow(f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
-    """Run `f(*values) -> list` on pairs of primals and tangents (None: zero)."""
-    if Tracer in map(type, primals):
-        primals, tangents = plain_values(primals), plain_values(tangents)
-    trace = FollowingTrace("jvp")
-    trace.short = pushes.Pushes(trace)
-    return run_following(trace, f, ordinary(primals), ordinary(tangents), user_source())

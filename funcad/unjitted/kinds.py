@@ -218,20 +218,21 @@ class WrittenPull(Pull):
     __slots__ = ("function", "direct", "n_read", "tail", "rule", "kind", "recorded", "by_rule", "answers")
 
     def __init__(self, found: WrittenAhead, use: tuple, pattern: tuple, ones: tuple, wide: bool):
-        primitive, avals, _, _, _, params, _ = use
+        primitive, avals, _, _, outs, params, _ = use
         n = len(avals)
+        there = (0,) if found.ways is None else tuple(map(int, next(iter(found.ways))))
         part = None if found.first is None else _WrittenPart(found.first, n, params)
         sources = []
         for r in found.reads:
             if type(r) is int:
-                sources.append(r if 0 <= r < FIRST else n + ~r if r < 0 else n + 1 + r - FIRST)
-        super().__init__(part, sources, (0,), wide)
+                sources.append(r if 0 <= r < FIRST else n + ~r if r < 0 else n + len(outs) + r - FIRST)
+        super().__init__(part, sources, there, wide)
         whole = "shapes" not in found.reads and (part is None or not part.words)
         self.begins, self.free = found.begins, whole and primitive.emit is not None
         self.tail = not (wide or self.free)
         self.plain = primitive.layout is not None
         self.function: Any = found.function
-        self.direct = None if wide else found.function
+        self.direct = None if wide or found.ways is not None else found.function
         self.n_read = len(found.reads)  # of what is kept: values, then shapes and parameters
         self.rule: Any = use
         self.kind: Any = pattern, ones, found.reads
@@ -306,6 +307,31 @@ class WrittenPull(Pull):
         return self.linear(kept).tangents(kept[: self.n_kept] if self.tail else kept, ts)
 
 
+class WrittenSeveral(WrittenPull):
+    """Of several results that have tangents: a function for each choice of those that have cotangents."""
+
+    __slots__ = ("ways",)
+
+    def __init__(self, found: WrittenAhead, use: tuple, pattern: tuple, ones: tuple):
+        super().__init__(found, use, pattern, ones, False)
+        self.ways: Any = found.ways
+
+    def _way(self, given: Sequence[Any]) -> Any:
+        way = ""
+        for i, c in zip(self.there, given):
+            if c is not None:
+                way += str(i)
+        return self.ways[way]
+
+    def run(self, cts: RowCotangents, ct: Any, numbers: Any, kept: Any, function: Any = None, many: int = 0) -> None:
+        if function is None:  # or `ct` is without those that are absent
+            function, ct = self._way(ct), [c for c in ct if c is not None]
+        super().run(cts, ct, numbers, kept, function, many)
+
+    def _recording(self, given: Sequence[Any], m: int) -> tuple[Any, bool]:
+        return partial(self.run, function=recording(self._way(given))), True
+
+
 class LinearPull(WrittenPull):
     """Of an operation that is linear in its one traced operand, the first: its own transpose, which needs no table.
 
@@ -343,7 +369,7 @@ class LinearPull(WrittenPull):
 
 
 compared_by[WrittenPull] = lambda pull: (pull.function, pull.sources, pull.tail)
-compared_by[LinearPull] = compared_by[WrittenPull]
+compared_by[LinearPull] = compared_by[WrittenSeveral] = compared_by[WrittenPull]
 
 
 # -- how they are found
@@ -472,7 +498,7 @@ def _pattern(rows: tuple, alike: tuple[int, ...]) -> Any:
 def _ahead(use: tuple, wide: bool) -> Any:
     """The pull of a table, if it reads no more than the rule would keep; None: it is to be derived."""
     primitive, avals, alike, rows, outs, params, shape = use
-    if primitive.multiple or shape is not None:
+    if shape is not None:
         return None
     pattern = _pattern(tuple(rows), tuple(alike))
     if pattern is None:  # one value, of which tables know no more than that it is two operands
@@ -483,6 +509,8 @@ def _ahead(use: tuple, wide: bool) -> Any:
                 return None
     ones = ones_of([a.shape for a in (*avals, *outs)]) if primitive in BY_ONES else ()
     found = None if primitive.adds is not None else written_ahead(primitive, pattern, avals, params, ones)
+    if found is None and primitive.multiple:
+        return None
     if found is None:
         linear = primitive.adds is not None or primitive.structural and primitive.emit is None
         alone = pattern[0] == 0 and pattern.count(None) == len(pattern) - 1
@@ -490,6 +518,8 @@ def _ahead(use: tuple, wide: bool) -> Any:
     # what NumPy computes of Python's numbers has 64 bits
     if found.first is not None and any([a.weak for a in avals]) and outs[0].dtype.char not in "dD":
         return None
+    if found.ways is not None and len(found.ways) > 1:
+        return WrittenSeveral(found, use, pattern, ones)
     pull = WrittenPull(found, use, pattern, ones, wide)
     if not found.asks:
         return pull

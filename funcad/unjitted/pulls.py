@@ -56,6 +56,8 @@ class WrittenAhead(NamedTuple):
     begins: bool
     first: Any  # `first(xp, *reads)`, where the operation stands: what the row keeps in the place of operands; or None
     asks: bool = False  # does it hold only where the last value of `first` is true everywhere?
+    # of several results: which of them have cotangents ("01", "1") -> the function of a list of these; that of all is the first
+    ways: dict[str, Any] | None = None
 
 
 def written_ahead(
@@ -83,7 +85,10 @@ def written_ahead(
             found = kinds.get(key + mark)
             if found is not None:
                 first, function = found if type(found) is tuple else (None, found)
-                return WrittenAhead(function, reads_of(function, 2), mark != "", first, mark == "!?")
+                ways = function if type(function) is dict else None
+                if ways is not None:
+                    function = next(iter(ways.values()))
+                return WrittenAhead(function, reads_of(function, 2), mark != "", first, mark == "!?", ways)
     return None
 
 

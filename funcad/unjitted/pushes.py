@@ -25,15 +25,17 @@ import numpy as np
 
 from funcad.configuration import OnDemand
 from funcad.host.devices import deliver, pending, restore_warnings, suppress_warnings, warn_at_user_line
+from funcad.host.real_types import ordinary
 from funcad.host.where import internal, open_traces, state, user_source
 from funcad.ir.aval import SCALAR_AVALS
 from funcad.ir.primitive import Primitive
+from funcad.ir.trace import plain_values
 from funcad.ir.tracer import Tracer
 from funcad.memo import table
 from funcad.primitives.arithmetic import add, div, mul, neg, square_p, sub
 from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.shape import broadcast_to, moves_within
-from funcad.unjitted.following import whole_as_float
+from funcad.unjitted.following import FollowingTrace, run_following, whole_as_float
 
 masks = OnDemand("funcad.masks.masks")
 masked_rules = OnDemand("funcad.masks.masked_rules")
@@ -228,3 +230,12 @@ class Pushes:
         if trace.doubtful or primitive.layout is None:
             trace._note_layout(primitive, args, result)
         return result
+
+
+def follow(f: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """Run `f(*values) -> list` on pairs of primals and tangents (None: zero)."""
+    if Tracer in map(type, primals):
+        primals, tangents = plain_values(primals), plain_values(tangents)
+    trace = FollowingTrace("jvp")
+    trace.short = Pushes(trace)
+    return run_following(trace, f, ordinary(primals), ordinary(tangents), user_source())

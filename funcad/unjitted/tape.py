@@ -220,7 +220,7 @@ class Tape(Protector):
                 return self.trace.by_rule(primitive, args, params, shape, (out,), ByRule(self, outer))
         # the key: what is said of each operand, which are one object, which are traced, and by which rows
         alike, rows, known = _pattern(primals, numbers) if len(primals) > 1 else (_ALONE, _ALONE, tuple(numbers))
-        shapes, classes, chars = looked_at((*primals, 0.0 if multiple else out))
+        shapes, classes, chars = looked_at((*primals, *outs))
         pull: Any = False
         # element by element the kind has no shapes, but those of traced operands are the result's
         by_elements = primitive.emit is not None and not multiple

@@ -391,6 +391,25 @@ assert "a door of funcad" in behind()
     assert fresh(code).split("\n") == ["True", "[0.5, 0.5]"]
 
 
+def test_what_answers_for_scipy_is_loaded_with_it():
+    """So that the first gradient does not load it; without doors nobody does, and funcad alone loads none of SciPy's."""
+    code = """
+import sys, numpy as np, funcad
+ours = lambda: {m for m in sys.modules if m.startswith("funcad.scipy.") and m != "funcad.scipy.door"}
+assert not ours()
+funcad.config.doors = DOORS
+import scipy.special
+assert not DOORS or {"funcad.scipy.special.special_ufuncs", "funcad.scipy.special.softmaxes"} <= ours()
+assert DOORS or not ours()
+before = set(sys.modules)
+print(funcad.grad(lambda x: scipy.special.logsumexp(x) + scipy.special.exprel(x[0]))(np.zeros(2)).tolist())
+print(bool([m for m in set(sys.modules) - before if m.startswith("funcad.scipy.")]))
+"""
+    assert fresh(code.replace("DOORS", "True")).split("\n") == ["[1.0, 0.5]", "False"]
+    alone = code.replace("DOORS", "False").replace("scipy.special.logsumexp(x)", "x[0] + x[1]")
+    assert fresh(alone).split("\n") == ["[1.5, 1.0]", "True"]
+
+
 @pytest.mark.slow
 def test_functions_in_python_keep_what_they_were():
     code = """

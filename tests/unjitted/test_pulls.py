@@ -116,29 +116,32 @@ def test_every_entry_gives_what_the_rule_gives(name: str) -> None:
     assert agreeing(name, 1)
 
 
-def by_rule(primitive: Primitive, params: dict, operands: list, out: Any, traced: tuple, ct: Any) -> list | None:
-    """The cotangents by the rule itself, on these values; None if it gives no tangent."""
+def by_rule(primitive: Primitive, params: dict, operands: list, outs: list, traced: tuple, given: list) -> list | None:
+    """The cotangents by the rule itself, on these values; None if it gives no tangent. `given`: those of results, or None."""
     inner = derived_pulls.LinearTrace("linearize")
     tangents = {i: inner.new_input(aval_of(operands[i]).update()) for i in dict.fromkeys(traced) if i is not None}
-    given = [None if i is None else tangents[i] for i in traced]
-    found = derived_pulls.rule_of(primitive, operands, given, out, params, None)
-    if found is None:
+    known = [None if i is None else tangents[i] for i in traced]
+    found = derived_pulls.rule_of(primitive, operands, known, outs if primitive.multiple else outs[0], params, None)
+    results = found if primitive.multiple else [found]
+    there = [i for i, t in enumerate(results) if t is not None]
+    if not there:
         return None
-    jaxpr, kept = inner.jaxpr([found])
+    jaxpr, kept = inner.jaxpr([results[i] for i in there])
     inner.closed = True
     n = len(tangents)
     flags = [False] * len(kept) + [True] * n
-    return transpose_eval(jaxpr, flags, [*kept, *[None] * n], [ct], all_linear=True)
+    return transpose_eval(jaxpr, flags, [*kept, *[None] * n], [given[i] for i in there], all_linear=True)
 
 
 def written_pull(primitive: Primitive, params: dict, operands: list, out: Any, traced: tuple, wide: bool = False) -> Any:
     """The pull that rows of these operands have, and what they keep."""
     first = {n: i for i, n in reversed(list(enumerate([n for n in dict.fromkeys(traced) if n is not None])))}
     rows = [None if n is None else first[n] for n in traced]
-    pull = kinds._ahead(kinds._use(primitive, operands, rows, [out], params, None, None), wide)
+    outs = out if type(out) is list else [out]
+    pull = kinds._ahead(kinds._use(primitive, operands, rows, outs, params, None, None), wide)
     if pull is None:
         return None, []
-    everything = [*operands, out]
+    everything = [*operands, *outs]
     if type(pull) is kinds.RuleQuestion:
         everything += pull.part.computed(everything)
         if not np.all(everything[pull.number]):  # a tie, or a NaN: the rule says the rest
@@ -147,7 +150,8 @@ def written_pull(primitive: Primitive, params: dict, operands: list, out: Any, t
         pull.answers = [(True, len(everything))]
     if pull.part is not None:
         everything += pull.part.computed(everything)
-    tail = (tuple([np.shape(x) for x in (*operands, out)]), params) if pull.tail else ()
+    outs = out if isinstance(out, (list, tuple)) else (out,)
+    tail = (tuple([np.shape(x) for x in (*operands, *outs)]), params) if pull.tail else ()
     return pull, [*[everything[i] for i in pull.sources], *tail]
 
 
@@ -167,26 +171,35 @@ def agreeing(name: str, step: int) -> int:
         tried += 1
         with np.errstate(all="ignore"):
             try:
-                pull, kept = written_pull(primitive, params, operands, outs[0], traced)
+                pull, kept = written_pull(primitive, params, operands, outs if primitive.multiple else outs[0], traced)
             except (ComplexWarning, TypeError):  # a rule whose functions are those of real numbers
                 continue
             if pull is None:
                 continue
-            (ct,) = cotangents(outs)
-            expected = by_rule(primitive, params, operands, outs[0], traced, ct)
-            assert expected is not None
-            n = len(expected)
-            dtype = next(operands[i].dtype for i in traced if i is not None)
-            for got, right in zip(run(pull, "run", ct, kept, n), expected, strict=True):
-                assert same(got, right, dtype), (params, operands, traced, got, right)
-            # by its linear part, and for many cotangents
-            linear = run(pull.linear(kept), "run", ct, kept[: pull.n_kept], n)
-            for got, right in zip(linear, expected, strict=True):
-                assert same(got, right, dtype), (params, operands, traced, got, right)
-            many = run(pull, "columns", [np.stack([ct, 0 * ct])], kept, n, 2)
-            for got, right in zip(many, expected, strict=True):
-                assert same(got if got is None else got[0], right, dtype), (params, operands, traced, got, right)
+            for given in choices(cotangents(outs), pull.there):
+                expected = by_rule(primitive, params, operands, outs, traced, given)
+                assert expected is not None
+                n = len(expected)
+                dtype = next(operands[i].dtype for i in traced if i is not None)
+                cts = [given[i] for i in pull.there]
+                ct = cts if pull.many else cts[0]
+                for got, right in zip(run(pull, "run", ct, kept, n), expected, strict=True):
+                    assert same(got, right, dtype), (params, operands, traced, given, got, right)
+                # by its linear part, and for many cotangents
+                linear = run(pull.linear(kept), "run", ct, kept[: pull.n_kept], n)
+                for got, right in zip(linear, expected, strict=True):
+                    assert same(got, right, dtype), (params, operands, traced, given, got, right)
+                many = run(pull, "columns", [c if c is None else np.stack([c, 0 * c]) for c in cts], kept, n, 2)
+                for got, right in zip(many, expected, strict=True):
+                    assert same(got if got is None else got[0], right, dtype), (params, operands, traced, given, got, right)
     return tried
+
+
+def choices(cts: list, there: tuple[int, ...]) -> Iterator[list]:
+    """The cotangents, of which some are absent: each choice of those of results that have tangents, but none at all."""
+    for n in range(len(there), 0, -1):
+        for chosen in itertools.combinations(there, n):
+            yield [c if i in chosen else None for i, c in enumerate(cts)]
 
 
 PAIRS = {"exact_pow_p"}  # its operands are a value and its square, of one shape
@@ -319,7 +332,7 @@ def test_special_points() -> None:
         with np.errstate(all="ignore"):
             out = primitive(special)
             pull, kept = written_pull(primitive, {}, [special], out, (0,))
-            (expected,) = by_rule(primitive, {}, [special], out, (0,), np.ones(7)) or [None]
+            (expected,) = by_rule(primitive, {}, [special], [out], (0,), [np.ones(7)]) or [None]
             (found,) = run(pull, "run", np.ones(7), kept, 1)
         np.testing.assert_array_equal(found, expected, err_msg=name)
         np.testing.assert_array_equal(np.signbit(found), np.signbit(expected), err_msg=name)
@@ -379,7 +392,10 @@ def test_the_tables_are_what_the_rules_say() -> None:
         assert path.read_text(encoding="utf8") == text, f"{path}: run python -m funcad.unjitted.writing"
 
 
-@pytest.mark.parametrize("name", ["mul", "tanh", "reduce_sum_p", "dot_general_p", "sin", "cholesky", "div", "logsumexp"])
+SOME = "mul tanh reduce_sum_p dot_general_p sin cholesky div logsumexp eigh_p slogdet"
+
+
+@pytest.mark.parametrize("name", SOME.split())
 def test_some_entries_are_what_the_rules_say(name: str) -> None:
     """All of them are compared by .ci/run."""
     primitive = PRIMITIVES[name]
@@ -388,9 +404,14 @@ def test_some_entries_are_what_the_rules_say(name: str) -> None:
     found = {entry.key: entry for entry in writing.entries(primitive)}
     assert set(kinds) <= set(found)
     for key, functions in kinds.items():
-        for function, called in zip(functions, ("first", "pull")) if type(functions) is tuple else [(functions, "pull")]:
-            known = {**WORDS, **found[key].text.calls}
-            exec(source_of(found[key].text, called, found[key].reads), known)
+        entry, parts = found[key], functions if type(functions) is tuple else (functions,)
+        texts = entry.ways or {"": entry.text}
+        written = parts[-1] if entry.ways else {"": parts[-1]}
+        assert list(written) == list(texts) and (len(parts) == 2) == bool(entry.text.first)
+        pairs = [(function, "pull", texts[way]) for way, function in written.items()]
+        for function, called, text in [(parts[0], "first", entry.text), *pairs] if len(parts) == 2 else pairs:
+            known = {**WORDS, **entry.text.calls}
+            exec(source_of(text, called, entry.reads), known)
             derived = known[called]
             assert derived.__code__.co_code == function.__code__.co_code
             assert derived.__code__.co_names == function.__code__.co_names
@@ -436,7 +457,36 @@ USUAL: dict[str, Any] = {
     "stacks of matrices": lambda x: np.sum(np.linalg.inv(np.stack([x, 2.0 * x]))) + np.sum(np.linalg.det(np.stack([x, x / 2]))),
     "the larger": lambda x: np.sum(np.maximum(x, 0.0) * np.minimum(0.5, x) ** 2) + np.sum(np.fmax(x[0], np.ones(37))),
     "pseudo-inverse": lambda x: np.sum(np.linalg.pinv(x) ** 2),
+    "eigenvalues": lambda x: np.sum(np.linalg.eigh(x + x.T)[0] ** 3),
+    "eigenvectors": lambda x: np.sum(np.linalg.eigh(x + x.T)[1][:, 3] ** 4),
+    "eigenvalues and vectors": lambda x: of_eigh(*np.linalg.eigh(x[:7, :7] @ x[:7, :7].T)),
+    "of stacks": lambda x: of_eigh(*np.linalg.eigh(np.stack([x[:5, :5] + x[:5, :5].T, x[5:10, 5:10] @ x[5:10, 5:10].T]))),
+    "of complex matrices": lambda x: of_eigh(*np.linalg.eigh(x[:5, :5] + x[:5, :5].T + 1j * (x[:5, :5] - x[:5, :5].T))),
+    "sign and logarithm of a complex determinant": lambda x: of_slogdet(*np.linalg.slogdet(x[:5, :5] + 1j * x[5:10, :5])),
 }
+
+
+def of_eigh(values: Any, vectors: Any) -> Any:
+    return np.sum(np.abs(vectors) ** 4 * values[..., None, :])
+
+
+def of_slogdet(sign: Any, logarithm: Any) -> Any:
+    return np.real(sign) * logarithm + np.imag(sign) ** 2
+
+
+@pytest.mark.parametrize("name", ["eigenvalues", "eigenvalues and vectors", "of complex matrices"])
+def test_several_results_on_an_outer_tape(name: str) -> None:
+    """Each choice of those that have cotangents is a text of its own, which is recorded where values are traced."""
+    x = np.random.default_rng(0).normal(size=(7, 7)) / 5.0 + np.diag(np.arange(1.0, 8.0))
+    v = np.random.default_rng(1).normal(size=x.shape)
+    f = USUAL[name]
+    expected = funcad.jit(lambda x, v: funcad.hvp(f, (x,), (v,)))(x, v)
+    np.testing.assert_allclose(funcad.hvp(f, (x,), (v,)), expected, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(grad(lambda x: np.sum(grad(f)(x) * v))(x), expected, rtol=1e-7, atol=1e-9)
+    few = funcad.jacrev(lambda x: np.linalg.eigh(x + x.T))(x[:3, :3])
+    again = funcad.jit(funcad.jacfwd(lambda x: np.linalg.eigh(x + x.T)))(x[:3, :3])
+    for got, want in zip(few, again):
+        np.testing.assert_allclose(got, want, rtol=1e-9, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", USUAL)

@@ -28,6 +28,7 @@ from funcad.host.devices import device_in_use, namespace_of, restore_warnings, s
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.memo import Table
+from funcad.numpy import ufuncs
 from funcad.numpy.dispatch import is_traced
 from funcad.numpy.promote import as_array, one_dtype, promote, promote_dtype, promote_shaped, result_dtype
 from funcad.primitives import special as _special
@@ -167,7 +168,7 @@ def known_density(cdf: Callable[..., Any], logpdf: Callable[..., Any]) -> Callab
         beside = replaced(y, centre, 1.0)
         t = _by_parameters(lambda *p: cdf(beside, *p), parameters, tangents[1:])
         t = None if t is None else replaced(t, centre, 0.0)
-        return t if tangents[0] is None else _sum(fnp.exp(logpdf(*args)) * tangents[0], t)
+        return t if tangents[0] is None else _sum(ufuncs.exp(logpdf(*args)) * tangents[0], t)
 
     return with_rule(cdf, rule)
 
@@ -191,7 +192,7 @@ def with_ends(logpdf: Callable[..., Any], at_ends: Callable[..., Any], ends: Seq
         ended = y == ends[0]
         for end in ends[1:]:
             ended = ended | (y == end)
-        inside = fnp.exp(logpdf(replaced(y, ended, 0.5), *parameters))
+        inside = ufuncs.exp(logpdf(replaced(y, ended, 0.5), *parameters))
         if type(ended) is not Tracer and not ended.any():
             return inside
         return fnp.where(ended, at_ends(fnp.where(ended, y, 0.5), *parameters), inside)
@@ -389,7 +390,7 @@ def _density(self: Any, x: Any, parameters: list, loc: Any, scale: Any, formula:
 def _logpdf(self: Any, x: Any, parameters: list, loc: Any, scale: Any) -> Any:
     if scale is None:
         return _density(self, x, parameters, loc, None, self.formulas["logpdf"], -np.inf)
-    return _density(self, x, parameters, loc, scale, self.formulas["logpdf"], -np.inf) - fnp.log(scale)
+    return _density(self, x, parameters, loc, scale, self.formulas["logpdf"], -np.inf) - ufuncs.log(scale)
 
 
 def _pdf(self: Any, x: Any, parameters: list, loc: Any, scale: Any) -> Any:
@@ -430,7 +431,7 @@ def _log_of(probability: Any, complement: Any) -> Callable[..., Any]:
     def formula(y: Any, *parameters: Any) -> Any:
         p, q = probability(y, *parameters), complement(y, *parameters)
         low = p < 0.5
-        return fnp.where(low, fnp.log(fnp.where(low, p, 0.5)), fnp.log1p(-fnp.where(low, 0.5, q)))
+        return fnp.where(low, ufuncs.log(fnp.where(low, p, 0.5)), ufuncs.log1p(-fnp.where(low, 0.5, q)))
 
     return formula
 
@@ -464,7 +465,7 @@ class Continuous(_Family):
         self.closed = closed
         self.formulas: dict[str, Callable[..., Any]] = {"logpdf": logpdf, "cdf": cdf, "sf": sf, **formulas}
         add = self.formulas.setdefault
-        add("pdf", lambda y, *parameters: fnp.exp(logpdf(y, *parameters)))
+        add("pdf", lambda y, *parameters: ufuncs.exp(logpdf(y, *parameters)))
         add("logcdf", _log_of(cdf, sf))
         add("logsf", _log_of(sf, cdf))
         for method, goal, sign in (("ppf", cdf, 1.0), ("isf", sf, -1.0)):
@@ -474,7 +475,7 @@ class Continuous(_Family):
                 )
 
     def _slope(self, sign: float) -> Callable[..., Any]:
-        return lambda y, *parameters: sign * fnp.exp(self.formulas["logpdf"](y, *parameters))
+        return lambda y, *parameters: sign * ufuncs.exp(self.formulas["logpdf"](y, *parameters))
 
     logpdf = _method("logpdf", "log of the density at x.", _logpdf, "norm.logpdf(0.25)", -0.950189)
     pdf = _method("pdf", "Density at x.", _pdf, "norm.pdf(0.25)", 0.386668)
@@ -516,7 +517,7 @@ def _mass(name: str, nothing: float) -> Callable[..., Any]:
     def body(self: Any, k: Any, parameters: list, loc: Any) -> Any:
         k = _counts(self, k, parameters, loc)
         under, over = _outside(self, k, parameters)
-        outside = under | (fnp.floor(k) < k)
+        outside = under | (ufuncs.floor(k) < k)
         if over is not None:
             outside = outside | over
         return replaced(self.formulas[name](replaced(k, outside, _first(self, parameters)), *parameters), outside, nothing)
@@ -526,7 +527,7 @@ def _mass(name: str, nothing: float) -> Callable[..., Any]:
 
 def _steps(name: str, below: float, above: float) -> Callable[..., Any]:
     def body(self: Any, k: Any, parameters: list, loc: Any) -> Any:
-        k = fnp.floor(_counts(self, k, parameters, loc))
+        k = ufuncs.floor(_counts(self, k, parameters, loc))
         low, high = self._support(*parameters)
         under = k < low
         over = k == np.inf if high is None else k >= high
@@ -573,7 +574,7 @@ class Discrete(_Family):
         super().__init__(name, parameters, check=check)
         self._support = support if callable(support) else lambda *parameters: support
         self.formulas: dict[str, Callable[..., Any]] = {"logpmf": logpmf, "cdf": cdf, "sf": sf, **formulas}
-        self.formulas.setdefault("pmf", lambda k, *parameters: fnp.exp(logpmf(k, *parameters)))
+        self.formulas.setdefault("pmf", lambda k, *parameters: ufuncs.exp(logpmf(k, *parameters)))
         self.formulas.setdefault("logcdf", _log_of(cdf, sf))
         self.formulas.setdefault("logsf", _log_of(sf, cdf))
 

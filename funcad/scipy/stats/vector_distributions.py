@@ -23,7 +23,7 @@ from funcad.scipy.stats.family import Named, floats, quietly, replaced, special
 
 def _squeezed(x: Any) -> Any:
     """SciPy drops all axes of length 1."""
-    x = fnp.squeeze(x)
+    x = x.squeeze() if 1 in shape_of(x) else x
     return x if shape_of(x) or type(x) is Tracer else x[()]
 
 
