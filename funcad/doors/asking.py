@@ -34,7 +34,7 @@ def any_traced(values: Iterable[Any]) -> bool:
     if Tracer in kinds or any([hasattr(kind, "stands_for") for kind in kinds]):
         return True
     nested = tuple([kind for kind in kinds if issubclass(kind, (list, tuple))])
-    return bool(nested) and any([any_traced(v) for v in values if type(v) in nested])
+    return bool(nested) and any(any_traced(v) for v in values if type(v) in nested)
 
 
 _PLAIN = frozenset([float, int, bool, complex, str, type(None), np.ndarray, np.float64, np.int64])

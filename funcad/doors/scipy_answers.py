@@ -24,7 +24,7 @@ from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
 from funcad.scipy.door import scipy_function
 
-summary, tree = OnDemand("funcad.scipy.stats.summary"), OnDemand("funcad.tree")
+summary = OnDemand("funcad.scipy.stats.summary")
 
 _FORM = "_funcad"  # in the `__dict__` of an object of SciPy's: its counterpart
 
@@ -129,6 +129,9 @@ def _by_name(name: str) -> Callable[..., Any]:
 
 _own: Any = object.__getattribute__
 
+_LISTS = frozenset([list, tuple])
+_NUMBERS = frozenset([int, float, np.int64, np.float64])
+_LONG = 64  # numbers in a list, from which on it costs more to look through them again and again
 _BARE = frozenset([Tracer, int, float, np.ndarray, np.float64, np.int64, slice, str, type(None)])  # for which nothing stands in
 
 
@@ -153,11 +156,31 @@ def _unwrapped(x: Any) -> Any:
     return x if type(x) in _BARE else getattr(x, "__dict__", {}).get(_FORM, x)
 
 
+def _plain(x: Any) -> Any:
+    """Of buffers, in lists and tuples too, the arrays: zeros are no elements. Long lists of numbers become arrays, once."""
+    if type(x) is Tracer:
+        return plain_values([x])[0]
+    if type(x) is not list and type(x) is not tuple:
+        return x
+    kinds = set(map(type, x))
+    if not kinds.isdisjoint(_LISTS):
+        return type(x)([_plain(v) for v in x])
+    traced = Tracer in kinds
+    if traced and not all([type(v) is not Tracer or v.owner.level for v in x]):
+        return _plain(type(x)(plain_values(x)))
+    if type(x) is list and len(x) > _LONG:
+        return ours("numpy.asarray")(x) if traced else np.asarray(x) if kinds <= _NUMBERS else x
+    return x
+
+
 def _holds_sparse(values: Any) -> bool:
     """Is one of them a sparse array with traced elements, ours or one that stands in for it?"""
     mine = ours("scipy.sparse.SparseArray")
     for v in values:
-        if _holds_sparse(v) if type(v) in (list, tuple) else type(v) is mine or _FORM in getattr(v, "__dict__", ()):
+        if type(v) in _LISTS:
+            if not _BARE.issuperset(map(type, v)) and _holds_sparse(v):
+                return True
+        elif type(v) is mine or _FORM in getattr(v, "__dict__", ()):
             return True
     return False
 
@@ -246,8 +269,7 @@ def sparse_made(name: str, original: Callable[..., Any]) -> Answer:
     """`__init__` of a sparse array: of one with traced elements the object stands in for funcad's."""
 
     def own(self: Any, *args: Any, **kwargs: Any) -> None:
-        leaves, structure = tree.flatten((args, kwargs))
-        args, kwargs = structure.unflatten(plain_values(leaves))  # of buffers, the arrays: zeros are no elements
+        args, kwargs = _plain(args), {k: _plain(v) for k, v in kwargs.items()}
         if not (holds_traced(args, kwargs) or _holds_sparse(args)):
             original(self, *args, **kwargs)
             return

@@ -28,10 +28,10 @@ from funcad.primitives.conversion import convert
 from funcad.primitives.placement import capture_as_inputs, on_device_of
 from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
 from funcad.primitives.transcendental import pow
-from funcad.unjitted.element_rows import element
+from funcad.unjitted.element_rows import FLOATS, element
 from funcad.unjitted.remembered import remembered
 from funcad.writes.boxes import ViewStep, check_write, is_array, linked, rebind, refresh, write
-from funcad.writes.plain import PLAIN, lent, started, write_plain, written_number
+from funcad.writes.plain import PLAIN, buffer, lent, read_known, started, write_plain, written_known
 
 index_plan, selected = OnDemand("funcad.numpy.index_plan"), OnDemand("funcad.numpy.selected")
 held_arrays = OnDemand("funcad.writes.held")
@@ -267,9 +267,14 @@ def stored_by(view: Tracer, value: Any) -> bool:
 
 def setitem(x: Any, index: Any, value: Any) -> None:
     """`x[index] = value`: NumPy's, for every index that NumPy takes."""
-    held = x.owner.holds
-    if x.owner is PLAIN and type(value) in _NUMBERS and written_number(x, index, value):
-        return
+    trace = x.owner
+    if trace is PLAIN:
+        known = value
+        if type(value) is Tracer and value.owner is PLAIN and (value.box is None or value.box.base is not x):
+            known = value.primal
+        if type(known) in _KNOWN and written_known(x, index, known):
+            return
+    held = trace.holds
     if not held and not is_array(x):
         kind = type(x.primal).__name__ if x.primal is not None else "numpy.float64"
         raise TypeError(f"'{kind}' object does not support item assignment")
@@ -346,16 +351,28 @@ def getitem(x: Any, index: Any) -> Any:
     >>> funcad.grad(lambda x: funcad.numpy.indexing.getitem(x, [0, 0]).sum())(np.ones(3))
     array([2., 0., 0.])
     """
-    if type(index) in _ARRAYS:
-        return read(x, index)
     if type(x) is Tracer:
         trace, p = x.owner, x.primal
-        if trace is PLAIN and _INTEGERS.issuperset(map(type, index if type(index) is tuple else (index,))):
-            number = p[index]
-            if type(number) is not np.ndarray:
-                return number
+        tape = trace.tape
+        if tape is not None and (known := tape.apart.get(x.tangent)) is not None:
+            first, places, source = known
+            try:
+                at = places[index]
+            except (KeyError, TypeError):  # no number has this index
+                pass
+            else:
+                if type(value := p[index]) in FLOATS:
+                    number = _new(Tracer)
+                    number.owner, number.primal, number.tangent, number.source = trace, value, first + at, source
+                    number.atom = number.box = None
+                    return number
+        if type(index) in _ARRAYS:
+            found = None if trace is not PLAIN or x.box is None or x.box.doubtful else read_known(x, index)
+            return read(x, index) if found is None else buffer(found)
+        if trace is PLAIN and (number := read_known(x, index)) is not None:
+            return number
         held = trace.holds
-        tape = trace.trace.tape if held else trace.tape
+        tape = trace.trace.tape if held else tape
         if tape is not None and not held and type(p) is np.ndarray and (out := element(tape, x, index)) is not None:
             return out
         if tape is not None and type(p) is np.ndarray:
@@ -364,6 +381,8 @@ def getitem(x: Any, index: Any) -> Any:
             if out is not None:
                 return linked(out, x, Index(index)) if type(out.primal) is np.ndarray else out
     out = read(x, index)
+    if type(index) in _ARRAYS:
+        return out
     plain = type(out) is not Tracer and type(x) is Tracer and x.owner is PLAIN
     if plain and has_ellipsis(index) and is_basic(index):
         out = lent(np.array(out))  # of rank 0
@@ -427,8 +446,9 @@ def read(x: Any, index: Any) -> Any:
 _gathered = remembered(lambda x, unique, *indices: gather(x, *indices, unique=unique))
 
 
+_new: Any = object.__new__
 _INTEGERS = frozenset([int, np.int64])
-_NUMBERS = frozenset([float, int, np.float64])
+_KNOWN = frozenset([float, int, np.float64, np.ndarray])
 _ARRAYS = frozenset([np.ndarray, list])  # what they select is no view
 
 

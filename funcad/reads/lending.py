@@ -27,14 +27,17 @@ from funcad.ir.tracer import Tracer
 from funcad.reads.attributes import is_users_function, raw_of
 from funcad.reads.code_reads import is_library
 from funcad.twin.hooks import Hooks
-from funcad.twin.templates import Untwinnable
+from funcad.twin.templates import Untwinnable, is_alone
 from funcad.twin.twins import Twins, is_twin
-from funcad.writes.plain import PLAIN, buffer, lent
+from funcad.unjitted.outside import COPIED
+from funcad.writes.plain import PLAIN, PlainAdded, buffer, lent
 
 _BUILTIN = types.BuiltinFunctionType
 _SPARSE = frozenset(["toarray", "todense", "diagonal", "dot"])
 _MEMORY = frozenset([bytes, bytearray, memoryview, array.array])
 _CONTAINERS = frozenset([list, dict, set, str])  # whose methods make no arrays
+_ARRAY_LIBRARIES = frozenset(["numpy", "scipy", "funcad"])
+_PYTHONS = frozenset([abs, divmod, isinstance, len, print, round])  # make no arrays, call nobody, and have no doors
 _CALLING = frozenset([map, filter, functools.reduce, sorted, min, max])  # what they are handed
 
 
@@ -115,10 +118,18 @@ def run_lending(f: Any, how: Callable[[Any], Any] | None, *args: Any, **kwargs: 
 class _Lender:
     """What stands in the place of a function of the user's that a transformation runs."""
 
-    __slots__ = ("_twins",)
+    __slots__ = ("_twins", "_called")
 
     def __init__(self, twins: Twins):
         self._twins = twins
+        self._called: dict[int, tuple[Any, Any, Any]] = {}  # the function, its code, and what is called
+
+    def called(self, f: types.FunctionType) -> Any:
+        """What is called in the place of a function of the user's."""
+        twin = self.twin(f)
+        found = _reading(twin) if twin is not f and is_alone(f) else twin
+        self._called[id(f)] = f, f.__code__, found
+        return found
 
     def twin(self, f: Any) -> Any:
         try:
@@ -129,15 +140,18 @@ class _Lender:
     def runs_as(self, f: Any) -> Any:
         """What is called in the place of f."""
         kind = type(f)
+        known = self._called.get(id(f))
+        if known is not None and known[0] is f and (kind is not types.FunctionType or known[1] is f.__code__):
+            return known[2]
         if kind is types.BuiltinFunctionType and type(f.__self__) in _CONTAINERS or f is range:
             return f
         if kind is types.FunctionType:
             if is_twin(f.__code__):
                 return f
-            return self.twin(f) if is_users_function(f) else self._library(f)
+            return self.called(f) if is_users_function(f) else self._library(f)
         if kind is types.MethodType:
             theirs = is_users_function(f.__func__)
-            return types.MethodType(self.twin(f.__func__), f.__self__) if theirs else self._library(f)
+            return types.MethodType(self.called(f.__func__), f.__self__) if theirs else self._library(f)
         if kind is functools.partial:
             return functools.partial(self.runs_as(f.func), *f.args, **f.keywords)
         if isinstance(f, type):
@@ -147,7 +161,11 @@ class _Lender:
 
     def _library(self, f: Any) -> Any:
         calls = type(f) in (type, types.BuiltinFunctionType) and f in _CALLING
-        return _LibraryCall(f) if calls or library_of(f) or tracing.door_of(f) is not f else f
+        library = library_of(f)
+        found = _LibraryCall(f, library) if calls or library or tracing.door_of(f) is not f else f
+        if library and type(f) is types.FunctionType:
+            self._called[id(f)] = f, f.__code__, found
+        return found
 
     def _class(self, f: Any) -> Any:
         begin = f.__init__
@@ -160,6 +178,24 @@ class _Lender:
             return made
 
         return make
+
+
+def _reading(twin: types.FunctionType) -> Any:
+    """The twin of a function that only reads what it is given, while nobody else runs: small arrays go to it bare."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if state.abstract is None:
+            args = tuple([_bare(x) if type(x) is Tracer else x for x in args])
+            if kwargs:
+                kwargs = {name: _bare(x) if type(x) is Tracer else x for name, x in kwargs.items()}
+        return twin(*args, **kwargs)
+
+    return call
+
+
+def _bare(x: Tracer) -> Any:
+    """Of a small buffer the array, which rows copy when they keep it."""
+    return x.primal if x.owner is PLAIN and type(x.primal) is np.ndarray and x.primal.nbytes < COPIED else x
 
 
 def call_lending(f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
@@ -180,12 +216,18 @@ def call_lending(f: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
 class _LibraryCall:
     """A call of a library's function: what it makes is lent."""
 
-    __slots__ = ("f",)
+    __slots__ = ("f", "library")
 
-    def __init__(self, f: Any):
+    def __init__(self, f: Any, library: str = ""):
         self.f = f
+        self.library = library if type(f) is types.FunctionType and f.__name__ not in ("astype", "shuffle") else ""
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        if types.FunctionType not in map(type, args) and self.library in _ARRAY_LIBRARIES:  # at a glance, as most are
+            out = tracing.door_of(self.f)(*args, **kwargs)
+            if type(out) not in (np.ndarray, list, tuple, dict):
+                return out
+            return lend_new(out, [*args, *kwargs.values()], self.library == "numpy")
         args = tuple([state.lender.runs_as(a) if type(a) is types.FunctionType else a for a in args])
         return call_lending(self.f, args, kwargs)
 
@@ -197,13 +239,15 @@ class _Lending(Hooks):
     """The hooks of a twin that gets what it makes as arrays that can be written."""
 
     def call(self, function: Any) -> Any:
-        if function is range or type(function) is _BUILTIN and type(function.__self__) in _CONTAINERS or state.lender is None:
+        if function is range or state.lender is None:
+            return function
+        if type(function) is _BUILTIN and (type(function.__self__) in _CONTAINERS or function in _PYTHONS):
             return function
         return state.lender.runs_as(function)
 
     def call_read(self, function: Any) -> Any:
         """What it makes is only read."""
-        if function is range or type(function) is _BUILTIN and type(function.__self__) in _CONTAINERS:
+        if function is range or type(function) is _BUILTIN and (type(function.__self__) in _CONTAINERS or function in _PYTHONS):
             return function
         read_only = getattr(function, "read_only", None)  # of a door
         if read_only is not None and state.abstract is None:
@@ -229,6 +273,8 @@ class _Lending(Hooks):
         """Arrays take what `owner[key] += value` has made; what others keep of it may be written."""
         kind = type(owner)
         if kind is Tracer:
+            if owner.owner is PLAIN and owner.box is not None and not owner.box.doubtful:
+                return PlainAdded(owner)
             return tracing.added(owner) if op is operator.iadd and owner.owner.holds else owner
         if kind.__module__.startswith("scipy.sparse"):
             adding = getattr(kind, "adding", None)  # of one that stands in for traced elements
@@ -256,5 +302,7 @@ def lend_item(owner: Any, out: Any) -> Any:
     """`owner[key]`, where that is an array that NumPy has made (of positions, of a mask, by np.mgrid)."""
     if type(out) is not np.ndarray or state.lender is None:
         return out
+    if out.base is None and out.dtype.kind in "fc" and type(owner) is np.ndarray and owner.dtype.kind in "fc":
+        return buffer(out)  # of its own
     made = type(owner) is np.ndarray or type(owner).__module__.partition(".")[0] in ("numpy", "scipy")
     return lend_new(out, (owner,)) if made else out

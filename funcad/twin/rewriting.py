@@ -20,7 +20,7 @@ from typing import Any
 
 from funcad.twin.choices import choice
 from funcad.twin.scopes import Scope, Scopes, all_arguments, mangled
-from funcad.twin.written import makes_nothing, read_only
+from funcad.twin.written import makes_nothing, read_only, runs_alone
 
 MARK = "\0funcad:"  # what the constants begin with that hooks take the place of
 AT_LEVEL = "@"  # `load_free@2`: of a variable of the function that is 2 around this one
@@ -59,6 +59,7 @@ class Rewriter(ast.NodeTransformer):
         self._now: Scope = self._scopes.of[module]
         self._class = ""
         self._read_only, self.plain_arguments = read_only(module)
+        self.alone = runs_alone(module) if makes else set[tuple[str, int]]()
         self.plain_calls = {(n.end_lineno, n.end_col_offset) for n in self._read_only if isinstance(n, ast.Call)}  # their ends
         self._left = makes_nothing(module) if makes else set()  # as they stand
         self._sure: set[str] = set()  # local variables that are bound where the walk is

@@ -67,13 +67,14 @@ def inner_codes(code: types.CodeType) -> list[types.CodeType]:
 class Rewritten:
     """A rewritten code, and where in its constants hooks and the codes inside it stand."""
 
-    __slots__ = ("code", "makes", "plain_calls", "plain_arguments", "sites", "_hooks", "_inner", "_is_function")
+    __slots__ = ("code", "makes", "plain_calls", "plain_arguments", "alone", "sites", "_hooks", "_inner", "_is_function")
 
     def __init__(self, code: types.CodeType) -> None:
         self.code = code
         self.makes = False  # are the hooks told of nothing but what makes something?
         self.plain_calls: Any = frozenset()  # where calls end whose results are only read
         self.plain_arguments: Any = frozenset()  # names of arguments that are
+        self.alone = False  # does no call write or keep what it is given?
         self.sites: dict[tuple[bool, int], bool] = {}  # of the code or its rewritten one, and the offset of a call: is it one?
         self._hooks: list[tuple[int, str, int]] = []  # place, kind, levels up
         self._inner: list[tuple[int, Rewritten]] = []
@@ -147,6 +148,7 @@ class ModuleText:
         made = compile(module, self._filename, "exec", futures, dont_inherit=True)
         for plain, rewritten in _pairs(original, Rewritten(made)):
             rewritten.plain_calls, rewritten.plain_arguments = rewriter.plain_calls, rewriter.plain_arguments
+            rewritten.alone = (plain.co_name, plain.co_firstlineno) in rewriter.alone
             rewritten.makes = self._makes
             self._found.setdefault((plain.co_qualname, plain.co_firstlineno), []).append((plain, rewritten))
 
@@ -267,6 +269,12 @@ def arguments_only_read(f: Any) -> list[bool]:
     if known is None or type(known[1]) is not Rewritten:
         return []
     return [name in known[1].plain_arguments for name in f.__code__.co_varnames[: f.__code__.co_argcount]]
+
+
+def is_alone(f: types.FunctionType) -> bool:
+    """Does no call of it write or keep what it is given, as the source says that has been found for its twin?"""
+    known = _codes.get((id(f.__code__), True))
+    return known is not None and type(known[1]) is Rewritten and known[1].alone
 
 
 def _forget(gone: weakref.ref, at: Any, codes: dict[Any, Any]) -> None:

@@ -25,6 +25,14 @@ _ANEW = frozenset(
     "bool complex float id int isinstance len print range repr str type".split()
 )  # share no memory
 _BUILTINS = _ANEW.union("abs divmod enumerate max min pow round sum zip".split())
+_CALLING = frozenset(  # functions and modules of libraries that call what they are given
+    "apply_along_axis apply_over_axes cluster frompyfunc fromfunction fromiter integrate interpolate ndimage optimize piecewise"
+    " signal stats vectorize".split()
+)
+_OUTSIDE = (  # what runs later, or writes outside
+    *(ast.AsyncFunctionDef, ast.Await, ast.ClassDef, ast.FunctionDef, ast.GeneratorExp, ast.Global, ast.Import, ast.ImportFrom),
+    *(ast.Lambda, ast.Nonlocal, ast.With, ast.Yield, ast.YieldFrom),
+)
 _SEEING = frozenset("eval exec globals locals vars".split())  # functions that may write any variable
 _METHODS = frozenset(  # of arrays and sparse arrays, none of which writes
     "all any argmax argmin argsort astype ceil clip conj conjugate copy cumprod cumsum diagonal dot flatten floor max mean min"
@@ -44,12 +52,7 @@ def read_only(function: ast.AST) -> tuple[set[ast.AST], set[str]]:
     )
     for node in ast.walk(function):
         walk.statement(node)
-    reached, todo = set[Any](), list(walk.written)
-    while todo:
-        x = todo.pop()
-        if x not in reached:
-            reached.add(x)
-            todo += walk.same_memory.get(x, ())
+    reached = walk.reached()
     rest: list[Any] = [node for node in ast.walk(function) if node not in reached]
     made = [
         node
@@ -57,6 +60,45 @@ def read_only(function: ast.AST) -> tuple[set[ast.AST], set[str]]:
         if isinstance(node, _MAKING) and isinstance(getattr(node, "ctx", _LOAD), ast.Load)
     ]
     return set(made), {node.arg for node in rest if isinstance(node, ast.arg)} - reached
+
+
+def runs_alone(module: ast.AST) -> set[tuple[str, int]]:
+    """Functions, by name and first line, of which no call writes or keeps what it is given, or calls what is not known.
+
+    So none of their arguments changes while they run, or is seen by what they leave.
+    """
+    imports, found = imported_names(module), set()
+    for f in ast.walk(module):
+        if isinstance(f, ast.FunctionDef) and _is_alone(f, imports):
+            found.add((f.name, min([f.lineno, *[node.lineno for node in f.decorator_list]])))
+    return found
+
+
+def _is_alone(f: ast.FunctionDef, imports: dict[str, str]) -> bool:
+    walk, nodes = _Walk(imports, set()), list[Any]([node for part in f.body for node in ast.walk(part)])
+    bound = [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    mine = set(bound) - {node.arg for node in ast.walk(f.args) if isinstance(node, ast.arg)}
+    made = [node.targets[0].id for node in nodes if _is_of_numbers(node, imports)]
+    numbers = {name for name in mine if made.count(name) == bound.count(name)}  # arrays, which keep nothing
+    for node in nodes:
+        if isinstance(node, _OUTSIDE) or isinstance(node, ast.Name) and node.id in _SEEING:
+            return False
+        parts = [t.value for t in node.targets if isinstance(t, ast.Subscript)] if isinstance(node, ast.Assign) else []
+        if parts and len(parts) == len(node.targets) and all([getattr(part, "id", None) in numbers for part in parts]):
+            walk.write(*parts)
+        else:
+            walk.statement(node)
+    return not walk.calls and all([type(x) is not str or x in mine for x in walk.reached()])
+
+
+def _is_of_numbers(node: Any, imports: dict[str, str]) -> bool:
+    """`a = np.zeros(shape)` and the like, of numbers."""
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Call):
+        return False
+    names = _dotted(node.value.func)
+    plain = len(node.targets) == 1 and isinstance(node.targets[0], ast.Name) and len(node.value.args) == 1
+    made = plain and not node.value.keywords and names and imports.get(names[0], "") == "numpy"
+    return bool(made) and names[1:] in (["empty"], ["ones"], ["zeros"])
 
 
 def makes_nothing(function: ast.AST) -> set[ast.AST]:
@@ -124,15 +166,29 @@ def _kind(value: ast.AST) -> str:
 
 
 class _Walk:
-    """`written`: names and expressions that may be written; `same_memory`: of a name, what it may be the memory of."""
+    """`written`: names and expressions that may be written; `same_memory`: of a name, what it may be the memory of.
+
+    `calls`: is a function called that is not known, or that may call others?
+    """
 
     def __init__(self, imports: dict[str, str], functions: set[str]) -> None:
         self.imports, self.functions = imports, functions
+        self.calls = False
         self.written: set[Any] = set()
         self.same_memory: dict[str, set[Any]] = {}
         self.passed: set[ast.AST] = (
             set()
         )  # lists and tuples that are indices, or arguments of what only reads them
+
+    def reached(self) -> set[Any]:
+        """All that is written, by any of its names."""
+        reached, todo = set[Any](), list(self.written)
+        while todo:
+            x = todo.pop()
+            if x not in reached:
+                reached.add(x)
+                todo += self.same_memory.get(x, ())
+        return reached
 
     def origins(self, node: ast.AST | None) -> set[Any]:
         """Names and expressions whose memory the value may have."""
@@ -145,6 +201,8 @@ class _Walk:
             if isinstance(node.func, ast.Name) and node.func.id in _ANEW:
                 return {node}
             given = [*node.args, *[keyword.value for keyword in node.keywords]]
+            if isinstance(owner, ast.Name) and self.imports.get(owner.id, "").partition(".")[0] in _LIBRARIES:
+                owner = None  # what a function of a library gives is not the library's
             return {node}.union(self.origins(owner), *map(self.origins, given))
         if isinstance(node, (ast.BinOp, ast.UnaryOp)):
             return {node}
@@ -231,14 +289,18 @@ class _Walk:
         if known.partition(".")[0] in _LIBRARIES:
             path = [*known.split("."), *names[1:]]
             reads = WRITING_NAMES.isdisjoint(path) and not path[-1].startswith("__")
+            self.calls = self.calls or not _CALLING.isdisjoint(path)
             first = getattr(getattr(np, path[-1], None), "nin", 2)
         elif isinstance(f, ast.Attribute):
             reads, first = f.attr in _METHODS, 1
+            self.calls = self.calls or not reads
             if not reads:
                 self.write(f.value)
         elif names and names[0] in _BUILTINS and names[0] not in self.imports:
             reads, first = True, len(node.args)
+            self.calls = self.calls or bool(named)
         else:
+            self.calls = True
             self.write(f)  # a method, perhaps, that was given a name
         given = [*node.args, *[keyword.value for keyword in named]]
         theirs = any(

@@ -9,12 +9,14 @@ here, and that nobody else holds.
 from __future__ import annotations
 
 import sys
+from _thread import get_ident
 from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
 import numpy as np
 
+from funcad.host.progress import collector
 from funcad.host.where import open_traces, state
 from funcad.ir.aval import Aval, shape_of
 from funcad.ir.jaxpr import Var
@@ -31,7 +33,7 @@ from funcad.primitives.basic_indexing import (
     scatter,
     stack_p,
 )  # fmt: skip
-from funcad.primitives.shape import reshape, slice_p
+from funcad.primitives.shape import concatenate, reshape, slice_p
 from funcad.unjitted.kinds import RowCotangents, add_read
 
 
@@ -75,13 +77,14 @@ class _ReadRow(_ElementRow):
         index, shape, dtype = kept
         (n,) = numbers
         buffer = cts[n]
+        where = index if len(index) == 1 and type(index[0]) is int else python_index(index)
         # the first read makes the buffer, later ones add to it
         if buffer is None:
             cts[n] = buffer = np.zeros(shape, ct.dtype)
             cts.own.add(n)
-            buffer[python_index(index)] = ct
+            buffer[where] = ct
         elif n in cts.own and buffer.dtype is ct.dtype:
-            buffer[python_index(index)] += ct
+            buffer[where] += ct
         else:
             add_read(cts, ct, n, basic_index_p, variable(shape, dtype), (), {"index": index})
 
@@ -210,29 +213,51 @@ class _PickRow(_ElementRow):
 
 
 class _NumbersRow(_ElementRow):
-    """The pull of an array of numbers side by side; rows keep the places of those that have tangents, and the shape."""
+    """The pull of an array of numbers side by side, and its shape and dtype.
+
+    Rows keep where those with tangents are, each number (place, place + 1, None), and all numbers of an array, in its order,
+    together: (first place, end, shape). None: everywhere, one by one.
+    """
 
     __slots__ = ()
 
     def run(self, cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
-        for n, c in zip(numbers, ct if kept[0] is None else ct[kept[0]]):
+        spans = kept[0]
+        if spans is not None:
+            parts: Any = [ct[a] if shape is None else ct[a:b].reshape(shape) for a, b, shape in spans]
+        for n, c in zip(numbers, ct if spans is None else parts):
             if cts[n] is None:
                 cts[n] = c
             else:
                 cts.add(n, c)
 
-    def back(self, ct: Any, places: Any, shape: Any, dtype: Any) -> Sequence[Any]:
-        return [basic_index_p(ct, index=(i,)) for i in (range(shape[0]) if places is None else places.tolist())]
+    def back(self, ct: Any, spans: Any, shape: Any, dtype: Any) -> Sequence[Any]:
+        found = []
+        for a, b, whole in [(i, i + 1, None) for i in range(shape[0])] if spans is None else spans:
+            part = basic_index_p(ct, index=(a if whole is None else (a, b - a, 1),))
+            found.append(part if whole is None else reshape(part, shape=whole))
+        return found
 
     def columns(self, cts: RowCotangents, given: Any, numbers: Sequence[int], kept: Sequence[Any], size: int) -> None:
-        self.run(cts, given[0].T, numbers, kept)
+        ct = given[0]
+        if kept[0] is None:
+            self.run(cts, ct.T, numbers, kept)
+            return
+        for n, (a, b, shape) in zip(numbers, kept[0]):
+            cts.add(n, ct[:, a] if shape is None else ct[:, a:b].reshape(size, *shape))
 
     def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
-        places, n, dtype = kept[0], kept[1][0], kept[2]
-        if places is not None:
-            found = dict(zip(places.tolist(), ts))
-            ts = [found.get(i, dtype.type(0)) for i in range(n)]
-        return [stack_p(*[dtype.type(0) if t is None else t for t in ts], axis=0)]
+        spans, (n,), dtype = kept
+        if spans is None:
+            return [stack_p(*[dtype.type(0) if t is None else t for t in ts], axis=0)]
+        parts, end = [], 0
+        for (a, b, _), t in zip([*spans, (n, n, None)], [*ts, None]):
+            if end < a:  # of numbers without tangents
+                parts.append(np.zeros(a - end, dtype))
+            if a < b:
+                parts.append(np.zeros(b - a, dtype) if t is None else reshape(t, shape=(b - a,)))
+            end = b
+        return [concatenate(parts, axis=0)]
 
 
 class _AllRow(_ElementRow):
@@ -268,8 +293,10 @@ class _AllRow(_ElementRow):
         return [basic_index_p(ts[0], index=index) for index in np.ndindex(*kept[0])]
 
 
+_MANY = 10_000  # rows, from which on Python looks for cycles rarely until the function has returned
 _FEW = 16  # elements, which all become numbers when one of them is read: their rows cost less than reading two of them
-_all_rows = remembers(_FEW)(_AllRow)
+_SOME = 144  # elements, which do so where one after the other is read
+_all_rows = remembers(_SOME)(_AllRow)
 READ, WRITE, WRITE_PLACES, PICK, NUMBERS = _ReadRow(), _WriteRow(), _WritePlacesRow(), _PickRow(), _NumbersRow()
 ADD, ADD_PLACES = _AddRow(), _AddPlacesRow()
 
@@ -299,10 +326,12 @@ def elements_row(
 
 
 ELEMENTS = frozenset([basic_index_p, basic_place_p, basic_update_p, slice_p])
-_FLOATS = frozenset([np.float64, np.float32])
+FLOATS = frozenset([np.float64, np.float32])
 _new: Any = object.__new__
 _getframe = sys._getframe
-_OF_LISTS = frozenset([Tracer, float, np.float64])
+_INTEGERS = frozenset([int, np.int64])
+_REAL = frozenset([float, np.float64])
+_OF_LISTS = _REAL | {Tracer}
 _F64 = np.dtype(np.float64)
 
 
@@ -313,39 +342,85 @@ def _places(shape: tuple[int, ...]) -> dict[Any, int]:
     return found if len(shape) > 1 else {**found, **{i: at for (i,), at in found.items()}}
 
 
+@remembers(64)
+def _rows(shape: tuple[int, ...], n: int) -> tuple[dict[Any, int], tuple, tuple, bytes]:
+    """Of all elements of an array: their places, and of their rows the pulls, what nobody keeps, and that they are our own."""
+    return _places(shape), (*[None] * (n - 1), _all_rows(n)), ((),) * (n - 1), b"\1" * n
+
+
+# A tape knows the arrays that are `apart`, all of whose elements are numbers: the number of the first, the places by their
+# indices, and the line of the first read; the sizes of larger ones of which that is so (`wholes`); and, once there are many
+# rows, in how many blocks that make many objects the thread was (`depth`, see host/progress.py).
+
+
+def _reads_all(tape: Any, n: int, size: int) -> bool:
+    """Were elements of this array, or of one of this size before, read one after the other, an eighth of all?"""
+    if size not in tape.wholes:
+        many = size // 8 + 2
+        if tape.numbers[-many:] == [(n,)] * many and tape.pulls[-many:] == [READ] * many:
+            tape.wholes.add(size)
+    return size in tape.wholes
+
+
 def element(tape: Any, x: Tracer, index: Any) -> Any:
-    """`x[index]` of integers, x a small array of floats: the traced number; None of everything else."""
+    """`x[index]` of integers, x an array of floats: the traced number; None of everything else.
+
+    All elements of a small array get rows now, and those that are read later have this line, too: `getitem` makes them.
+    """
+    kind = type(index)
+    if kind is slice or open_traces != tape.open or state.checked or tape.notes is not None:
+        return None
     p: Any = x.primal
-    if type(index) is slice:
+    shape, n, first = p.shape, x.tangent, len(tape.own)
+    size, source, frame = p.size, state.source, _getframe(2)
+    at: Any = 0
+    few = 1 < size <= _FEW or size <= _SOME and _reads_all(tape, n, size)
+    if few:
+        places, pulls, nothing, own = _rows(shape, size)
+        try:
+            at = places.get(index)
+        except TypeError:  # no number has this index
+            return None
+        if at is None or n in tape.apart:
+            return None
+    elif x.owner.turned:  # a square may be known
         return None
-    known = tape.apart.get(x.tangent)
-    if known is None and not 1 < p.size <= _FEW or open_traces != tape.open or state.checked or tape.notes is not None:
-        return None
-    first, places = known or (None, _places(p.shape))
-    try:
-        at = places.get(index)
-    except TypeError:  # no number has this index
-        return None
-    if at is None:
+    elif kind is not tuple:
+        if kind is not int and kind is not np.int64 or len(shape) != 1:
+            return None
+        where: Any = (int(index) if index >= 0 else int(index) + size,)
+    elif len(index) == len(shape) and _INTEGERS.issuperset(map(type, index)):
+        where = tuple([int(i) if i >= 0 else int(i) + m for i, m in zip(index, shape)])
+    else:
         return None
     out = p[index]
-    if type(out) not in _FLOATS:
+    if type(out) not in FLOATS:
         return None
-    source, frame = state.source, _getframe(2)
     if source is None:  # this is `source_at`, where the line is known
         source = tape.lines.get(frame.f_lasti)
         if source is None or source[0] is not frame.f_code or source[2] is not state.scope or state.observer is not None:
             source = tape.source_at(frame)
-    if first is None:
-        first = len(tape.own)
-        tape.apart[x.tangent] = first, places
-        more = p.size - 1
-        tape.pulls += [*[None] * more, _all_rows(p.size)]
-        tape.numbers += [*[()] * more, (x.tangent,)]
-        tape.kept += [*[()] * more, (p.shape, p.dtype)]
-        tape.sources += [source] * p.size
-        tape.own += b"\1" * p.size
-        tape.begins = tape.begins or x.tangent >= tape.first  # as of a row
+    if few:
+        if first > _MANY and tape.depth is None:  # whoever collects the numbers has many objects, none of them in a cycle
+            thread = get_ident()
+            tape.depth = collector.making.get(thread, 0)
+            collector.begins(thread)
+        tape.apart[n] = first, places, source
+        tape.pulls += pulls
+        tape.numbers += nothing
+        tape.numbers.append((n,))
+        tape.kept += nothing
+        tape.kept.append((shape, p.dtype))
+        tape.sources += (source,) * size
+        tape.own += own
+    else:
+        tape.pulls.append(READ)
+        tape.numbers.append((n,))
+        tape.kept.append((where, shape, p.dtype))
+        tape.sources.append(source)
+        tape.own.append(True)
+    if n >= tape.first:  # as of a row
+        tape.begins = True
     result = _new(Tracer)
     result.owner, result.primal, result.tangent, result.source = x.owner, out, first + at, source
     result.atom = result.box = None
@@ -361,18 +436,45 @@ def array_of_numbers(tape: Any, values: Sequence[Any], source: Any) -> Any:
     if len(kinds_met) > 1:
         places = [i for i, x in enumerate(values) if type(x) is Tracer]
         given = [values[i] for i in places]
-    if any([x.owner is not trace for x in given]):
-        return None
     primals = [x.primal for x in given]
-    if not _OF_LISTS.issuperset(map(type, primals)) or Tracer in map(type, primals):
+    if {x.owner for x in given} != {trace} or not _REAL.issuperset(map(type, primals)):
         return None
-    where = None
+    tangents = [x.tangent for x in given]
     if given is values:
         out = np.array(primals, _F64)
+        numbers, spans = _together(tape, range(len(out)), tangents)
+        if len(numbers) == len(out):
+            spans = None
     else:
-        where = np.array(places)
         out = np.array([0.0 if type(x) is Tracer else x for x in values], _F64)
-        out[where] = primals
+        out[places] = primals
+        numbers, spans = _together(tape, places, tangents)
     operation = stack_p, tuple(values), {"axis": 0}, None, None
-    kept, numbers = (where, out.shape, _F64), tuple([x.tangent for x in given])
-    return tape.row(NUMBERS, numbers, kept, operation, out, True, source)
+    return tape.row(NUMBERS, tuple(numbers), (spans, out.shape, _F64), operation, out, True, source)
+
+
+def _together(tape: Any, places: Sequence[int], tangents: list[int]) -> tuple[list[int], Any]:
+    """What `_NumbersRow` keeps of traced numbers at these places: the numbers of rows, and where their values are."""
+    pulls, numbers, spans = tape.pulls, [], []
+    i, size, count, first, end = 0, 1, len(tangents), tape.first, len(tape.pulls)
+    while i < count:
+        t, at = tangents[i], places[i]
+        # the last of all elements of an array has their pull, and most arrays in a list have one size
+        row = last = t - first
+        if row >= 0:
+            last += size - 1
+            if last >= end or type(pulls[last]) is not _AllRow or len(pulls[last].there) != size:
+                last = row
+                while pulls[last] is None:
+                    last += 1
+                size = len(pulls[last].there) if type(pulls[last]) is _AllRow else 1
+        stop = i + size
+        if row >= 0 and size > 1 and tangents[i:stop] == [*range(t, t + size)] and places[stop - 1] == at + size - 1:
+            numbers.append(tape.numbers[last][0])
+            spans.append((at, at + size, tape.kept[last][0]))
+            i = stop
+        else:
+            numbers.append(t)
+            spans.append((at, at + 1, None))
+            i += 1
+    return numbers, spans

@@ -50,6 +50,7 @@ free_of = FREE.get  # the parameters of a primitive that are of no kind
 UNKNOWN: Any = object()
 SIZED: Any = object()  # what a key without sizes says of a kind that has them
 _F64 = np.dtype(np.float64)
+_NOTHING = frozenset([type(None)])
 
 
 @remembers(_MOST)
@@ -102,8 +103,10 @@ class RowCotangents(list):
     def several(self, n: int, m: int) -> list[Any] | None:
         """The cotangents of an operation with m results, of which n is the last, which are taken; None if there is none."""
         found = self[n - m + 1 : n + 1]
+        if _NOTHING.issuperset(map(type, found)):
+            return None
         self[n - m + 1 : n + 1] = [None] * m
-        return found if any([c is not None for c in found]) else None
+        return found
 
 
 def fit(ct: Any, shape: tuple[int, ...], many: int = 0) -> Any:

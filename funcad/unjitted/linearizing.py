@@ -12,6 +12,7 @@ before it becomes a residual (see host/locks.py).
 from __future__ import annotations
 
 import sys
+from _thread import get_ident
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
@@ -21,6 +22,7 @@ import numpy as np
 from funcad.configuration import OnDemand
 from funcad.host.devices import NAMESPACES, on_device
 from funcad.host.locks import Locks
+from funcad.host.progress import collector
 from funcad.host.real_types import ordinary
 from funcad.host.where import noted, open_traces, state, user_source
 from funcad.ir.aval import Aval, aval_of
@@ -173,6 +175,8 @@ def linearize_following(
         if trace.recording is not None:
             trace.recording.closed = True
         trace.tape = trace.short = trace.protector = trace.settled = None
+        if tape is not None and tape.depth is not None:
+            collector.ends(get_ident(), tape.depth)
         if tape is not None and tape.lanes is not None:
             tape.lanes.short = tape.lanes.tape = around
     return outs, nonzero, jaxpr, residuals, protector.locks

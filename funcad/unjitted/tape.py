@@ -106,7 +106,7 @@ class Tape(Protector):
     __slots__ = (
         *("trace", "level", "first", "pulls", "numbers", "kept", "sources", "own", "made", "lines"),
         *("mode", "user_line_mode", "outside", "ends", "begins", "outer", "notes", "inputs", "open", "around", "lanes"),
-        "apart",  # of arrays all of whose elements are numbers: the number of the first, and the places by their indices
+        *("apart", "wholes", "depth"),  # of arrays whose elements are read one by one, see element_rows.py
         "starts",  # of autograd's boxes (autograd/nodes.py): the nodes of the inputs, by their numbers
     )
 
@@ -128,7 +128,8 @@ class Tape(Protector):
         self.lanes: Any = None if self.around is None or self.around.at_once is None else self.around  # if it computes at once
         # of each number: is the value in memory that nobody can change?
         self.own = bytearray(self.first) if self.lanes is None else bytearray(b"\1") * self.first
-        self.apart: dict[int, tuple[int, dict]] = {}
+        self.apart, self.wholes = dict[int, tuple[int, dict, Any]](), set[int]()
+        self.depth: int | None = None
         self.made: Any = {}  # what made values whose square may be known
         self.lines: Any = {}  # offset in a code object -> the last source there: a tuple for each line, not for each row
         self.mode, self.user_line_mode = _modes[0]  # of warnings, see host/devices.py

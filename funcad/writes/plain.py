@@ -8,8 +8,9 @@ handle that is its `own`. Trap: what was filled with one number is recorded as t
 
 from __future__ import annotations
 
+import operator
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -66,8 +67,9 @@ class _PlainTrace(Trace):
     def _wrapped(self, out: Any, operands: Sequence[Any], args: Sequence[Any], primitive: Any) -> Any:
         if type(out) is not np.ndarray:
             return out
-        if any([type(v) is np.ndarray and np.may_share_memory(out, v) for v in operands]):
-            out = out.copy(order="K")
+        if out.base is not None or any([v is out for v in operands]):  # else it is in memory of its own
+            if any([type(v) is np.ndarray and np.may_share_memory(out, v) for v in operands]):
+                out = out.copy(order="K")
         result = buffer(out)
         if type(result) is Tracer:
             boxed = [a for a in args if type(a) is Tracer and a.box is not None]
@@ -78,6 +80,8 @@ class _PlainTrace(Trace):
 
 PLAIN = _PlainTrace()
 _PLACES = frozenset([int, np.int64])
+_BOUNDS = _PLACES | {type(None)}
+_KNOWN = frozenset([int, float, np.int64, np.float64, np.ndarray])
 
 
 def lent(array: Any) -> Any:
@@ -120,18 +124,71 @@ def buffer(array: np.ndarray, fill: Any = None) -> Any:
     return x
 
 
-def written_number(x: Tracer, index: Any, value: Any) -> bool:
-    """`x[index] = value` of a known number into an array that was written before, if nothing but NumPy need know of it."""
+def read_known(x: Tracer, index: Any) -> Any:
+    """The elements of a plain handle at integers or at an array of them, in memory of their own; None of other indices."""
+    kind = type(index)
+    if kind is int or kind is np.int64 or kind is tuple and _PLACES.issuperset(map(type, index)):
+        found = x.primal[index]
+        return None if type(found) is np.ndarray else found
+    return x.primal[index] if kind is np.ndarray and index.dtype.kind in "iub" and index.ndim else None
+
+
+def written_known(x: Tracer, index: Any, value: Any) -> bool:
+    """`x[index] = value` of a known value into an array that was written before, if nothing but NumPy need know of it."""
     box, trace = x.box, state.running
     if box is None or not box.own or box.first is None or box.base is not None or box.views or state.abstract is not None:
         return False
     if trace is not None and trace.level != int(box.made):  # the traces between are told
         return False
-    if not _PLACES.issuperset(map(type, index if type(index) is tuple else (index,))):
+    if not _is_known(index):
         return False
     box.fill = None
     x.primal[index] = value
     return True
+
+
+def _is_known(index: Any) -> bool:
+    """Integers, slices and arrays of integers or bools, without a traced value."""
+    kind = type(index)
+    if kind is tuple:
+        return _PLACES.issuperset(map(type, index)) or all(map(_is_known, index))
+    if kind is slice:
+        return _BOUNDS.issuperset((type(index.start), type(index.stop), type(index.step)))
+    return kind is int or kind is np.int64 or kind is np.ndarray and index.dtype.kind in "iub"
+
+
+class PlainAdded:
+    """Stands for a plain handle in `x[index] += value` and the like."""
+
+    __slots__ = ("x",)
+
+    def __init__(self, x: Any):
+        self.x = x
+
+    def __getitem__(self, index: Any) -> Any:
+        found = read_known(self.x, index)
+        return self.x[index] if found is None else _Part(found) if type(found) is np.ndarray else found
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        self.x[index] = value
+
+
+class _Part:
+    """Elements that were read: known values change them as NumPy does, of traced ones they are an array to be written."""
+
+    __slots__ = ("old",)
+
+    def __init__(self, old: np.ndarray):
+        self.old = old
+
+
+def _changed(operation: Callable[[Any, Any], Any]) -> Callable[[_Part, Any], Any]:
+    return lambda part, value: operation(part.old if type(value) in _KNOWN else buffer(part.old), value)
+
+
+_IN_PLACE = "iadd iand ifloordiv ilshift imatmul imod imul ior ipow irshift isub itruediv ixor".split()
+for _name in _IN_PLACE:
+    setattr(_Part, f"__{_name}__", _changed(getattr(operator, _name)))
 
 
 def write_plain(x: Tracer, index: Any, value: Any, view: Tracer | None) -> bool:

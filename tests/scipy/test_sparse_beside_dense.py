@@ -159,6 +159,92 @@ def test_kinds_and_dtypes(name: str, kind: str, dtype: Any) -> None:
     check(lambda x: number(solved(KINDS[name](kind, x))), lambda x: number(expected(full(x))), x)
 
 
+# -- finite elements: bars in a row, assembled in the ways in which people do it
+
+
+def stiffness(k, h):
+    a = np.zeros((2, 2))
+    a[0, 0] = a[1, 1] = 1.0
+    a[0, 1] = a[1, 0] = -1.0
+    return k * a / h + k**2 * np.ones((2, 2))
+
+
+def appended(x, rows, cols, data):
+    for e in range(len(x)):
+        a = stiffness(x[e], 0.5 + e)
+        for i in range(2):
+            for j in range(2):
+                rows.append(e + i)
+                cols.append(e + j)
+                data.append(a[i, j])
+    return data
+
+
+def extended(x, rows, cols, data):
+    for e, k in enumerate(x):
+        rows.extend([e, e, e + 1, e + 1])
+        cols.extend([e, e + 1, e, e + 1])
+        data.extend(stiffness(k, 0.5 + e).ravel())
+    return data
+
+
+def symmetric(x, rows, cols, data):
+    """The upper half, and its mirror image; and a known number at the end."""
+    for e in range(len(x)):
+        a = stiffness(x[e], 0.5 + e)
+        rows += [e, e, e + 1, e + 1]
+        cols += [e, e + 1, e, e + 1]
+        data += [a[0, 0], a[0, 1], a[0, 1], a[1, 1]]
+    return [*data[:-1], data[-1] + 0.0, *[1.0] * 70][: len(rows)]
+
+
+def in_blocks(x, rows, cols, data):
+    for e in range(len(x)):
+        data.append(stiffness(x[e], 0.5 + e).flatten())
+        rows.append([e, e, e + 1, e + 1])
+        cols.append([e, e + 1, e, e + 1])
+    rows[:], cols[:] = np.ravel(rows).tolist(), np.ravel(cols).tolist()
+    return np.concatenate(data)
+
+
+def into_places(x, rows, cols, data):
+    found = np.zeros(4 * len(x))
+    for e in range(len(x)):
+        found[4 * e : 4 * e + 4] = stiffness(x[e], 0.5 + e).ravel()
+        rows += [e, e, e + 1, e + 1]
+        cols += [e, e + 1, e, e + 1]
+    return found
+
+
+def loads(n):
+    b, ends = np.zeros(n), np.array([0, 1])
+    for e in range(n - 1):
+        b[ends + e] += 0.25
+        b[e] += 0.5
+    return b
+
+
+@pytest.mark.parametrize("assemble", [appended, extended, symmetric, in_blocks, into_places])
+@pytest.mark.parametrize("make", [sp.coo_matrix, sp.csr_array])
+def test_finite_elements(assemble: Any, make: Any) -> None:
+    x, n = np.linspace(0.5, 1.5, 20), 21
+
+    def f(x: Any) -> Any:
+        rows: list[Any] = []
+        cols: list[Any] = []
+        data = assemble(x, rows, cols, [])
+        K = make((data, (rows, cols)), shape=(n, n))
+        b = loads(n)
+        return np.sum(spl.spsolve(K.tocsc(), b) * b)
+
+    def g(x: Any) -> Any:
+        K = sum([np.pad(stiffness(x[e], 0.5 + e), ((e, n - 2 - e),) * 2) for e in range(n - 1)])
+        b = loads(n)
+        return np.sum(np.linalg.solve(K, b) * b)
+
+    check(f, g, x)
+
+
 def check(f: Callable[[Any], Any], g: Callable[[Any], Any], x: np.ndarray) -> None:
     tolerance = {"rtol": 1e-7, "atol": 1e-8} if x.dtype != np.float32 else {"rtol": 2e-4, "atol": 1e-3}
     value, slope = value_and_grad(f)(x)

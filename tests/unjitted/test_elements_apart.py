@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable
 from typing import Any
 
@@ -69,6 +70,30 @@ def put_together(x):
 
 
 @program
+def listed_in_many_orders(x):
+    """More numbers than are remembered: whole arrays, arrays twice and backwards, a part of one, and numbers between."""
+    y, z, numbers = x[:4] * x[4], np.outer(x[:3], x[3:6]), [x[0] * x[1], 2.0]
+    for turn in range(3):
+        numbers.extend(y)
+        numbers += [z[i, j] for i in range(3) for j in range(3)]
+        numbers += [*z.T.ravel(), y[0] * turn, *z[1], 1.0, *(z + y[0]).flatten(), *reversed(list(y))]
+    return np.sum(np.sin(np.array(numbers)) * np.arange(len(numbers))) + z.sum() * y[1]
+
+
+@program
+def of_larger_matrices(x):
+    """Elements that are read one by one from arrays of which few are, and then all."""
+    total, numbers = 0.0, []
+    for k in range(3):
+        a = np.outer(x, x) * (x[k] + 0.5)
+        total = total + a[-1, -2] * a[0, np.int64(3)]
+        if k:
+            numbers += [a[i, j] for i in range(9) for j in range(9)]
+    rest = np.concatenate([x, x * x] * 10)
+    return total + np.array(numbers) @ np.cos(np.arange(len(numbers))) + rest[-1] * rest[3] * rest[np.int64(170)] * rest[7]
+
+
+@program
 def iterated(x):
     total = 0.0
     for v in x[:4] * x[4]:
@@ -113,6 +138,40 @@ def test_errors_are_numpys_at_the_line() -> None:
     assert (grad(lambda x: (x * 2)[True].sum())(X) == 2).all()  # a mask, not the number 1
 
 
+def test_errors_are_numpys_where_numbers_are_known() -> None:
+    def f(x: Any, index: Any) -> Any:
+        y = x * 2
+        return np.sum(y[0] + y[index])
+
+    with pytest.raises(IndexError, match="out of bounds"):
+        grad(f)(X, 9)
+    with pytest.raises(IndexError, match="integers, slices"):
+        grad(f)(X, 1.0)
+    assert grad(f)(X, True).tolist() == [20, *[2] * 8]
+    assert grad(f)(X, np.array([1, 1])).tolist() == [4, 4, *[0] * 7]
+    assert grad(f)(X, slice(1, 3)).tolist() == [4, 2, 2, *[0] * 6]
+
+
+def test_the_collector_rests_while_there_are_many_numbers_and_no_longer() -> None:
+    before, found = gc.get_threshold(), []
+
+    def f(x: Any, fails: bool = False) -> Any:
+        numbers = []
+        for _ in range(4000):
+            y = x * x
+            numbers += [y[0], y[1], y[2]]
+        found.append(gc.get_threshold())
+        if fails:
+            raise KeyError
+        return np.sum(np.array(numbers))
+
+    assert grad(f)(np.ones(3)).tolist() == [8000] * 3
+    with pytest.raises(KeyError):
+        grad(f)(X[:3], True)
+    assert grad(lambda x: grad(f)(x).sum())(X[:3]).tolist() == [8000] * 3
+    assert before not in found[:2] and gc.get_threshold() == before
+
+
 def test_kinds_of_floats() -> None:
     g = grad(lambda x: x[0] * x[1])(np.array([2.0, 3.0], np.float32))
     assert g.dtype == np.float32 and g.tolist() == [3, 2]
@@ -133,9 +192,10 @@ def test_one_row_for_all() -> None:
 
     grad(f)(X, 2)
     grad(f)(X, 9)
-    grad(f)(np.ones(100), 9)
-    few, all_, large = [len(pulls) for pulls in tapes[1::2]]
-    assert (few, all_, large) == (1 + 1 + 2, 1 + 1 + 9, 1 + 9 + 9)
+    grad(f)(np.ones(100), 50)  # once an eighth has been read, one after the other
+    grad(f)(np.ones(200), 9)
+    few, all_, larger, large = [len(pulls) for pulls in tapes[1::2]]
+    assert (few, all_, larger, large) == (1 + 1 + 2, 1 + 1 + 9, 1 + 14 + 1 + 50, 1 + 9 + 9)
 
 
 def _blocks(x: Any, write: Callable[[Any, Any, Any], None]) -> Any:

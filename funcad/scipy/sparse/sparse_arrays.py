@@ -83,7 +83,7 @@ class SparseArray:
 
     __array_ufunc__ = None  # so that arrays leave `x @ A` and `2 * A` to it
     __array_priority__ = 10.1  # as SciPy's: and to what stands in for it
-    __slots__ = ("_data", "_places", "kind", "_numbers", "_written", "_shown", "__weakref__")
+    __slots__ = ("_data", "_places", "kind", "_numbers", "_written", "_added", "_shown", "__weakref__")
 
     def __init__(self, data: Any, places: Places, kind: str = "coo_array"):
         self._data = data
@@ -91,6 +91,7 @@ class SparseArray:
         self.kind = kind
         self._numbers: dict[tuple[int, int], int] | None = None  # of one that is being written: where each element is
         self._written: dict[tuple[int, int], Any] = {}  # what waits: a number, an array and the place in it, or `_Sum`
+        self._added: list[Any] = []  # sums, and what was added to each, one after the other
         self._shown: Any = None  # the elements in the order of this format, which were handed out, and how they were then
 
     @property
@@ -250,12 +251,12 @@ class SparseArray:
             self._taken_back(self._shown[0])
         if not self._written:
             return
-        written, self._written = self._written, {}
+        written, added, self._written, self._added = self._written, self._added, {}, []
         numbers, shape = self._numbers or {}, self._places.shape
         old = [(k, v) for at, v in written.items() if (k := numbers.get(at)) is not None]
         new = [(at, v) for at, v in written.items() if at not in numbers]
         data = self._data
-        values = _added_up([v for _, v in [*old, *new]])
+        values = _added_up([v for _, v in [*old, *new]], added)
         dtype = np.result_type(dtype_of(data), dtype_of(values)) if not len(self._places.row) else dtype_of(data)
         data, values = convert(fnp.asarray(data), dtype), convert(values, dtype)
         if old:
@@ -644,10 +645,11 @@ class _Adding:
         as_read = now is found or now is None and summed and n == 1  # a sum that begins here
         if not as_read or summed and len(found) != n or type(value) is not Tracer or type(value.primal) is not np.float64:
             return (found.upto(n) if summed else found) + value
-        if summed:
-            found.append(value)
-        if now is not found or not summed:
-            written[self.at] = found if summed else _Sum([found, value])
+        found = found if summed else _Sum([found])
+        if now is not found:
+            written[self.at] = found
+        found.append(value)
+        self.a._added += found, value
         return self
 
     def __setitem__(self, index: Any, value: Any) -> None:
@@ -655,13 +657,12 @@ class _Adding:
             self.a[index] = value
 
 
-def _added_up(values: list[Any]) -> Any:
+def _added_up(values: list[Any], added: list[Any]) -> Any:
     """`_together`, of sums too: each from its first number on, in the order in which was added."""
     first = _together([v[0] if type(v) is _Sum else v for v in values])
-    more = [(k, u) for k, v in enumerate(values) if type(v) is _Sum for u in v[1:]]
-    if not more:
-        return first
-    return fnp.at(first)[np.array([k for k, _ in more])].add(_together([u for _, u in more]))
+    places = {id(v): k for k, v in enumerate(values) if type(v) is _Sum}
+    more = [(k, u) for v, u in zip(added[::2], added[1::2]) if (k := places.get(id(v))) is not None]
+    return fnp.at(first)[np.array([k for k, _ in more])].add(_together([u for _, u in more])) if more else first
 
 
 def _together(values: list[Any]) -> Any:
