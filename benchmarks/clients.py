@@ -129,7 +129,7 @@ def runs(python: Path, where: Path, client: Client, limit: float) -> tuple[Outco
     return theirs[-1], ours[-1]
 
 
-def run(python: Path, where: Path, client: Client, funcad: bool, limit: float, padding: int) -> Outcome:
+def run(python: Path, where: Path, client: Client, funcad: bool, limit: float, padding: int = 0) -> Outcome:
     """One run of the tests of a client, in a process of its own."""
     variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "JAX_PLATFORMS": "cpu", "MPLBACKEND": "agg"}
     variables["JAX_ENABLE_X64"] = "0"  # JAX's own default, which funcad obeys

@@ -26,7 +26,7 @@ from funcad.autograd.user_boxes import getval
 from funcad.configuration import OnDemand
 from funcad.host.devices import on_device
 from funcad.host.where import open_traces, user_source
-from funcad.ir.aval import aval_of, said
+from funcad.ir.aval import aval_of, is_inexact, said
 from funcad.ir.trace import bind, next_level
 from funcad.ir.tracer import Tracer, concrete_value, leaked, snapshot, tangent_of
 from funcad.numpy.methods import ATTRIBUTES
@@ -142,7 +142,7 @@ class _NodeTrace(FollowingTrace):
         fun: Any = _CallAsNode(params) if "call" in params else _OperationAsNode(primitive, shape)
         kwargs = {} if "call" in params else params
         out = fun(*values, **kwargs) if known is None else known[0]
-        if primitive.passive and not primitive.multiple:
+        if not primitive.multiple and not is_inexact(aval_of(out)):
             return plain_result(out, values)
         node = self.node_of(out, fun, values, kwargs, argnums, parents)
         if not primitive.multiple:

@@ -25,7 +25,7 @@ from funcad.host.conversions import given, starts_again
 from funcad.host.devices import NAMESPACES, compute, namespace_of, resident, restore_warnings, suppress_warnings
 from funcad.host.locks import handed, read_only
 from funcad.host.where import open_traces, state, tracing, user_source
-from funcad.ir.aval import shape_of
+from funcad.ir.aval import aval_of, is_inexact, shape_of
 from funcad.ir.trace import Trace, bind, next_level, plain_values
 from funcad.ir.tracer import Tracer, concrete_value, leaked, snapshot, tangent_of
 from funcad.primitives.comparison import and_, select
@@ -156,7 +156,8 @@ class FollowingTrace(Trace):
             if self.tape is not None and self.tape.notes is not None:  # what is decided by it, remembered.py cannot know
                 self.tape.notes["looked"] = True
             out = bind(primitive, *primals, **params) if nested else compute(primitive, primals, params)
-            return plain_result(out, primals)
+            if primitive.jvp is not None or not is_inexact(aval_of(out)):  # otherwise it has no rule, which is said below
+                return plain_result(out, primals)
         plain = self.linear
         saved = state.source
         source = saved or user_source(4)  # behind `record` and `bind`

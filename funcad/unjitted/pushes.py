@@ -192,7 +192,7 @@ class Pushes:
     ) -> Any:  # fmt: skip
         """The traced result of what runs now, and its tangent; None if the rule may begin a mask, or others trace."""
         trace = self.trace
-        if not primitive.calm and calm is None or open_traces or state.checked:
+        if not primitive.calm and calm is None or open_traces or state.checked or Tracer in map(type, tangents):
             return None
         source = state.source
         if source is None:

@@ -285,5 +285,5 @@ CASES += [
          call=lambda f, a, b: f(a, b, *RICCATI[2:])),
     case("scipy.linalg.null_space", np.array([[0.4, 1.1, -0.6]]), agreement=1e-9, missing=HOST,
          call=lambda f, a: (lambda n: n @ n.T)(f(a))),
-    case("scipy.linalg.orth", np.array([[0.4], [1.1], [-0.6]]), agreement=1e-9, missing=HOST),
+    case("scipy.linalg.orth", np.array([[0.4], [1.1], [-0.6]]), agreement=1e-9),
 ]  # fmt: skip
