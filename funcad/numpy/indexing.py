@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import functools
 import itertools
+import sys
 from collections.abc import Callable
+from opcode import opmap
 from typing import Any
 
 import numpy as np
@@ -43,6 +45,7 @@ BASIC = frozenset([int, slice, type(None), type(Ellipsis)])
 
 
 _HOLDING = frozenset([tuple, list, slice])
+_STORES = frozenset([opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in opmap])
 
 
 def has_tracer(index: Any) -> bool:
@@ -282,6 +285,12 @@ def setitem(x: Any, index: Any, value: Any) -> None:
         box = value.box
         if box is not None and box.base is x and type(box.step) is Index and _same(box.step.index, index):
             return  # the last step of `x[i] += v`: the view has written it
+        if box is not None and box.base is x and "shuffle" in (code := sys._getframe(1).f_code).co_names:
+            if code.co_code[sys._getframe(1).f_lasti] not in _STORES:  # but a call
+                raise TypeError(
+                    f"NumPy shuffles a traced array as it does a list, by swaps, and its rows are views{f' at {where}' if (where := user_source()) else ''}.\n"
+                    "Remedy: x[generator.permutation(len(x))] in the place of generator.shuffle(x)."
+                )
     if held and stored(x, index, value):
         return
     check_write(x)

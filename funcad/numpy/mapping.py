@@ -12,6 +12,7 @@ import numpy as np
 from funcad.api.border import Transformed
 from funcad.api.vmap import vmap
 from funcad.host.devices import namespace_of
+from funcad.host.conversions import needs_buffers
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, has_value
@@ -108,13 +109,19 @@ def vectorize(
 def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any, **kwargs: Any) -> Any:
     x = array_of(arr)
     axis = axis_of(axis, len(shape_of(x)))
-    lines = move_axis(x, axis, len(shape_of(x)) - 1)
-    outer = shape_of(lines)[:-1]
-    lines = reshape(lines, shape=(int(np.prod(outer, dtype=np.int64)), shape_of(lines)[-1]))
-    if type(x) is Tracer and not has_value(x):
+    outer = (*shape_of(x)[:axis], *shape_of(x)[axis + 1 :])
+    if type(x) is Tracer and not has_value(x) and not needs_buffers(func1d):
+        lines = move_axis(x, axis, len(shape_of(x)) - 1)
+        lines = reshape(lines, shape=(int(np.prod(outer, dtype=np.int64)), shape_of(lines)[-1]))
         result = vmap(lambda line: func1d(line, *args, **kwargs))(lines)
-    else:
-        result = np.stack([func1d(lines[i], *args, **kwargs) for i in range(shape_of(lines)[0])])
+    else:  # the function may write into what it gets, which are views
+        results = []
+        for i in np.ndindex(*outer):
+            line = indexing.getitem(arr if type(arr) is Tracer else x, (*i[:axis], slice(None), *i[axis:]))
+            results.append(func1d(line, *args, **kwargs))
+        if not results:
+            raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
+        result = np.stack(results)
     inner = shape_of(result)[1:]
     result = np.reshape(result, (*outer, *inner))
     return np.moveaxis(result, range(len(outer), len(outer) + len(inner)), range(axis, axis + len(inner)))

@@ -431,6 +431,16 @@ def aaa2(x):
 
 
 @program
+def written_lines(x):
+    def doubled(line):
+        line[0] = line[0] * 2
+        return np.sum(line**2)
+
+    p = np.outer(x, x) * 1.0
+    return np.sum(np.apply_along_axis(doubled, 0, p)) + np.sum(np.apply_along_axis(doubled, 1, p)[1:]) + np.sum(p)
+
+
+@program
 def vect(x):
     return (np.vectorize(lambda t: t * x[0] + np.sin(t * x[1]))(V0) ** 2).sum()
 

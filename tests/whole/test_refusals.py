@@ -206,6 +206,8 @@ ROWS: list[tuple[str, str]] = [
      "scipy.integrate.odeint(lambda y, t: -x * y, Y, T)[-1]"),
     ("scipy.integrate.quad_vec(lambda t: x * np.exp(1j * t), 0, 1)[0]",
      "scipy.integrate.quad_vec(lambda t: np.stack([x * np.cos(t), x * np.sin(t)]), 0, 1)[0]"),
+    ("(lambda g, rows: g.shuffle(rows) or rows)(np.random.default_rng(0), np.outer(x, x) * 1.0)",
+     "(lambda g, rows: rows[g.permutation(len(rows))])(np.random.default_rng(0), np.outer(x, x) * 1.0)"),
     ("sparse(x).sum(dtype=float)", "sparse(x).astype(float).sum()"),
     ("sparse(x).tolil().data", "sparse(x).tocsr().data"),
     ("sparse(x).rows", "sparse(x).toarray()"),
