@@ -287,8 +287,9 @@ def setitem(x: Any, index: Any, value: Any) -> None:
             return  # the last step of `x[i] += v`: the view has written it
         if box is not None and box.base is x and "shuffle" in (code := sys._getframe(1).f_code).co_names:
             if code.co_code[sys._getframe(1).f_lasti] not in _STORES:  # but a call
+                where = user_source()
                 raise TypeError(
-                    f"NumPy shuffles a traced array as it does a list, by swaps, and its rows are views{f' at {where}' if (where := user_source()) else ''}.\n"
+                    f"NumPy shuffles a traced array{f' at {where}' if where else ''} by swaps, and its rows are views.\n"
                     "Remedy: x[generator.permutation(len(x))] in the place of generator.shuffle(x)."
                 )
     if held and stored(x, index, value):

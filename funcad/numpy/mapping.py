@@ -11,8 +11,8 @@ import numpy as np
 
 from funcad.api.border import Transformed
 from funcad.api.vmap import vmap
-from funcad.host.devices import namespace_of
 from funcad.host.conversions import needs_buffers
+from funcad.host.devices import namespace_of
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, has_value

@@ -12,6 +12,7 @@ at the end.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from functools import partial
 from typing import Any
@@ -94,8 +95,12 @@ class RowCotangents(list):
         if same and not state.checked and (kind is np.float64 or old.dtype is _F64):
             total = old + ct
         else:
-            stacks = kind is not np.ndarray and type(aval_of(old)) is StackAval
-            total = loop.stack_add_p(old, ct) if stacks else add(old, ct)
+            traced = old if kind is Tracer else ct
+            short = traced.owner.short if type(traced) is Tracer else None
+            total = None if short is None else short.binary(add, operator.add, old, ct)
+            if total is None:
+                stacks = kind is not np.ndarray and type(aval_of(old)) is StackAval
+                total = loop.stack_add_p(old, ct) if stacks else add(old, ct)
         self[n] = total
         if type(total) is np.ndarray and total.ndim:
             self.own.add(n)

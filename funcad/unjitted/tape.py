@@ -17,6 +17,7 @@ as going back does. Trap: rules look whether two operands are one (`x * x`), so 
 
 from __future__ import annotations
 
+import operator
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -541,8 +542,10 @@ class Tape(Protector):
                 aval = Aval(shape, dtype) if shape is not None else a if type(a) is Aval else b
                 source = self.source_at(_getframe(2))
                 out = self.lanes.at_once(self, primitive, operation, (p, q), aval, _NOTHING, source)
-            else:
-                out = operation(p, q)
+            else:  # as the operators do it
+                short = None if p is q or operation is operator.pow else (p if type(p) is Tracer else q).owner.short
+                out = None if short is None else short.binary(primitive, operation, p, q)
+                out = operation(p, q) if out is None else out
             if type(out) is not Tracer:
                 return None
         else:
