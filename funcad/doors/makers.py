@@ -15,7 +15,7 @@ from funcad.configuration import OnDemand
 from funcad.doors.asking import holds_traced, is_tracing
 from funcad.doors.codes import Answer
 from funcad.host.conversions import SELDOM, needs_buffers, writing_users
-from funcad.host.where import handing, is_internal, state, tracing, users_frame
+from funcad.host.where import handing, internal, is_internal, state, tracing, users_frame
 from funcad.memo import table
 from funcad.writes.plain import buffer
 
@@ -50,9 +50,11 @@ def making(name: str, original: Callable[..., Any], traced: Callable[..., Any] |
     def is_for_us(args: tuple, kwargs: dict[str, Any]) -> bool:
         if traced is not None and holds_traced(args, kwargs):
             return True
-        if state.running is None or not writing_users(state.running):
+        caller = sys._getframe(2).f_code
+        direct = caller in handing
+        if state.running is None or not direct and internal.get(caller.co_filename) or not writing_users(state.running):
             return False
-        code, direct = tracing.shown_code(users_frame(2).f_code), sys._getframe(2).f_code in handing
+        code = tracing.shown_code(users_frame(2).f_code)
         if own_name == "ndarray" and (len(args) > 2 or not kwargs.keys() <= {"shape", "dtype"}):
             return False  # of somebody's memory
         named = direct or own_name in code.co_names  # otherwise compiled code calls, which has no frame

@@ -33,8 +33,9 @@ from funcad.ir.trace import plain_values
 from funcad.ir.tracer import Tracer
 from funcad.memo import table
 from funcad.primitives.arithmetic import add, div, mul, neg, square_p, sub
+from funcad.primitives.basic_indexing import basic_index_p
 from funcad.primitives.contraction import dot_general_p
-from funcad.primitives.shape import broadcast_to, moves_within
+from funcad.primitives.shape import broadcast_to, reshape, rev_p, roll_p, slice_p, transpose
 from funcad.unjitted.following import FollowingTrace, run_following, whole_as_float
 
 masks = OnDemand("funcad.masks.masks")
@@ -44,6 +45,7 @@ _ndarray, _float64, _F64 = np.ndarray, np.float64, np.dtype(np.float64)
 _new: Any = object.__new__
 _getframe = sys._getframe
 _BROADCAST = frozenset([add, sub, mul, div])  # whose rules NumPy's own broadcasting serves
+_WITHIN = frozenset([reshape, transpose, slice_p, rev_p, roll_p, basic_index_p])  # which move numbers, and add no zeros to them
 
 
 # -- rules as functions of numbers
@@ -169,30 +171,30 @@ class Pushes:
                 x, t = x.primal, x.tangent
                 if type(t) is list:
                     t = t[0]
-                if trace.masked and type(t) is masks.Masked:
+                if type(t) is Tracer or trace.masked and type(t) is masks.Masked:
                     return None
             if x.dtype.isbuiltin != 1 if type(x) is _ndarray else type(x) not in SCALAR_AVALS:
                 return None
             primals.append(x)
             tangents.append(t)
-        calm, reach = primitive.calm, primitive.reach
-        if not calm and reach == "choice":
+        calm = primitive.calm or primitive in _WITHIN
+        if not calm and primitive.reach == "choice":
             calm = len(tangents) == 3 and tangents[1] is not None and tangents[2] is not None
-        elif not calm and not (primitive.structural and reach == "moves"):
+        elif not calm and not primitive.structural:
             calm = masked_rules.level_of(primitive, primals, tangents, params, None)[1] < masked_rules.BEGINS
-            if not calm:
-                return None
+        if not calm:
+            return None
         if primitive.turns:
             trace.turned = True
-        return self._pushed(primitive, partial(primitive.impl, np, **params), args, primals, tangents, params, wide, calm)
+        return self._pushed(primitive, partial(primitive.impl, np, **params), args, primals, tangents, params, wide, True)
 
     def _pushed(
         self, primitive: Any, run: Any, args: Sequence[Any], primals: Sequence[Any], tangents: Sequence[Any], params: Any,
-        wide: bool, calm: bool | None = None,
+        wide: bool, calm: bool = False,
     ) -> Any:  # fmt: skip
         """The traced result of what runs now, and its tangent; None if the rule may begin a mask, or others trace."""
         trace = self.trace
-        if not primitive.calm and calm is None or open_traces or state.checked or Tracer in map(type, tangents):
+        if not (calm or primitive.calm) or open_traces or state.checked:
             return None
         source = state.source
         if source is None:
@@ -210,8 +212,6 @@ class Pushes:
                 restore_warnings(token)
             if pending:
                 deliver(primitive, primals)
-        if calm is False and not moves_within(primitive, primals, out):
-            return trace.by_rule(primitive, args, params, None, (out,))
         token = suppress_warnings()
         try:
             if wide and (primitive is add or primitive is sub):  # whose tangent may be that of an operand
