@@ -174,7 +174,8 @@ def _spread(structure: Any, given: Any, path: str, parts: list[tuple[str, Any]])
 def _checked_cotangents(name: str, avals: Sequence[Any], inexact: Sequence[bool], parts: Sequence[Any]) -> list[Any]:
     result = []
     for aval, differentiable, (path, ct) in zip(avals, inexact, parts):
-        if ct is not None:
+        fits = type(ct) is np.ndarray and ct.dtype is aval.dtype and ct.shape == aval.shape and state.abstract is None
+        if ct is not None and not (fits and differentiable):
             what = f"bwd of {name}"
             _, (ct,), _ = check_tangents(_Shown(aval), ct, what, f"argument{path}", f"cotangent{path}")
         if differentiable:
@@ -457,8 +458,9 @@ class custom_vjp(Remade):
 
 @api
 def _call(target: Target, rules: tuple, args: tuple, kwargs: dict) -> Any:
-    if recorder(tree.leaves((args, kwargs) if kwargs else args)) is None:
-        return call_plainly(target, args, kwargs)
+    if kwargs or Tracer not in map(type, args):
+        if recorder(tree.leaves((args, kwargs) if kwargs else args)) is None:
+            return call_plainly(target, args, kwargs)
     call = CustomCall(target, target.positional(args, kwargs))
     leaves = call.leaves
     trace = recorder(leaves)
