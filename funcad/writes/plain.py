@@ -170,7 +170,8 @@ class PlainAdded:
         return self.x[index] if found is None else _Part(found) if type(found) is np.ndarray else found
 
     def __setitem__(self, index: Any, value: Any) -> None:
-        self.x[index] = value
+        if type(value) not in _KNOWN or not written_known(self.x, index, value):
+            self.x[index] = value
 
 
 class _Part:

@@ -95,7 +95,6 @@ def test_schur_with_complex_pairs():
         lambda a: linalg.eigh(a, a, driver="gv"),
         lambda a: linalg.eig(a, a),
         lambda a: linalg.eig(a, left=True),
-        lambda a: linalg.qr(a, pivoting=True),
         lambda a: linalg.qr(a, mode="raw"),
         lambda a: linalg.schur(a, sort="lhp"),
         lambda a: linalg.pinv(a, return_rank=True),
