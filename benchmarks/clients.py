@@ -2,9 +2,9 @@
 
 `python -m benchmarks.clients` makes a throw-away environment, installs the projects and what they ask for, unpacks their source
 distributions, runs their own tests with each, prints a table: how many tests pass, and the processor time. It needs a package
-index and an hour; no test of funcad's runs it. `python -m benchmarks.clients mici pymanopt` runs some of them, `--folder F`
-keeps the environments in F and uses what is there, `--results FILE` writes the table, with the names of the tests that pass
-with the library only.
+index and some hours; no test of funcad's runs it. `python -m benchmarks.clients mici pymanopt` runs some of them, `examples` are
+autograd's own, without their pictures. `--folder F` keeps the environments in F and uses what is there, `--results FILE` writes
+the table, with the names of the tests that pass with the library only.
 
 Idea: nothing of a project is changed. pytest loads a plugin before it collects tests; that calls `funcad.autograd.install()` or
 `funcad.jax.install()`.
@@ -39,6 +39,24 @@ def run():
 
 run.__code__ = run.__code__.replace(co_stacksize=max(run.__code__.co_stacksize, 128 * int(sys.argv[1])))
 sys.exit(run())
+"""
+# autograd's examples that end within a minute and need nothing else; what they plot is given to nobody
+EXAMPLES = (
+    *("bayesian_neural_net", "bayesian_optimization", "black_box_svi", "dot_graph", "gaussian_process", "ica"),
+    *("natural_gradient_black_box_svi", "negative_binomial_maxlike", "neural_net_regression", "rosenbrock", "sinusoid"),
+)
+SCRIPT = """
+import runpy, sys, types, unittest.mock
+for name in ("matplotlib", "matplotlib.pyplot", "matplotlib.cm", "matplotlib.image"):
+    module = sys.modules[name] = types.ModuleType(name)
+    module.__getattr__ = lambda name: unittest.mock.MagicMock()
+if sys.argv[2] == "funcad":
+    import funcad.autograd
+    funcad.autograd.install()
+import numpy
+numpy.random.seed(0)
+sys.path.insert(0, "examples")
+runpy.run_path(f"examples/{sys.argv[1]}.py", run_name="__main__")
 """
 PLUGIN = "import funcad.{library}\n\nfuncad.{library}.install()\n"
 COMMON = ["numpy>=2.3,<2.5", "scipy>=1.17,<1.18", "pytest>=9,<10", "llvmlite>=0.45"]
@@ -151,6 +169,30 @@ def run(python: Path, where: Path, client: Client, funcad: bool, limit: float, p
         return Outcome(results_of(report), seconds, False)
 
 
+def example(python: Path, where: Path, name: str, funcad: bool) -> tuple[float, str]:
+    """(the processor's seconds of one example of autograd's, the least of two runs; what it prints)."""
+    variables = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": str(ROOT) if funcad else ""}
+    command = [str(python), "-c", SCRIPT, name, "funcad" if funcad else "autograd"]
+    seconds = []
+    for _ in range(2):
+        start = _processor_time()
+        done = subprocess.run(command, cwd=where, env=variables, capture_output=True, text=True, check=True)
+        seconds.append(_processor_time() - start)
+    return min(seconds), done.stdout
+
+
+def examples(python: Path, where: Path) -> str:
+    """The table of autograd's examples, whole processes with their imports."""
+    rows, product = [], 1.0
+    for name in EXAMPLES:
+        theirs, ours = (example(python, where, name, funcad)[0] for funcad in (False, True))
+        product *= ours / theirs
+        rows.append(f"| {name} | {theirs:.2f} s | {ours:.2f} s | {ours / theirs:.2f} |")
+        print(rows[-1], flush=True)
+    mean = f"\nGeometric mean {product ** (1 / len(EXAMPLES)):.2f}.\n"
+    return "\n| example of autograd's | with it | with funcad | ratio |\n|---|---|---|---|\n" + "\n".join(rows) + "\n" + mean
+
+
 def results_of(report: Path) -> dict[str, str]:
     """The result of each test that a JUnit report tells of: passed, failed or skipped; files that do not load are failures."""
     found = {}
@@ -208,19 +250,23 @@ def measure(folder: Path, clients: list[Client], limit: float) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     names = [client.name for client in CLIENTS]
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}; all if none is given")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}, examples; all if none is given")
     parser.add_argument("--folder", type=Path, help="where the environments are, or are made and kept")
     parser.add_argument("--limit", type=float, default=3600.0, help="seconds that one run may take")
     parser.add_argument("--results", type=Path, help="the file that the table is written to")
     options = parser.parse_args()
-    unknown = set(options.names) - set(names)
+    unknown = set(options.names) - {*names, "examples"}
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     chosen = [client for client in CLIENTS if client.name in options.names or not options.names]
     with tempfile.TemporaryDirectory() as temporary:
         folder = (options.folder or Path(temporary)).resolve()
         folder.mkdir(parents=True, exist_ok=True)
-        text = measure(folder, chosen, options.limit)
+        text = measure(folder, chosen, options.limit) if chosen else ""
+        if not options.names or "examples" in options.names:
+            client = CLIENTS[0]
+            python = environment(folder, client.library, [client])
+            text += examples(python, sources(folder, python, client))
     if options.results:
         options.results.write_text("# The tests of other projects\n\n" + text, encoding="utf8")
 
