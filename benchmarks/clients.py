@@ -1,8 +1,8 @@
 """The tests of public projects that use HIPS autograd or JAX, run with that library and with funcad in its place.
 
 `python -m benchmarks.clients` makes a throw-away environment, installs the projects and what they ask for, unpacks their source
-distributions, runs their own tests with each, prints a table: how many tests pass, and the processor time. It needs a package
-index and some hours; no test of funcad's runs it. `python -m benchmarks.clients mici pymanopt` runs some of them, `examples` are
+distributions, runs their own tests with each, prints a table: how many tests pass, and the processor time. It needs a
+package index and some hours; no test of funcad's runs it. `python -m benchmarks.clients mici pymanopt` runs some of them, `examples` are
 autograd's own, without their pictures. `--folder F` keeps the environments in F and uses what is there, `--results FILE` writes
 the table, with the names of the tests that pass with the library only.
 
