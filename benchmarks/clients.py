@@ -2,9 +2,9 @@
 
 `python -m benchmarks.clients` makes a throw-away environment, installs the projects and what they ask for, unpacks their source
 distributions, runs their own tests with each, prints a table: how many tests pass, and the processor time. It needs a
-package index and some hours; no test of funcad's runs it. `python -m benchmarks.clients mici pymanopt` runs some of them, `examples` are
-autograd's own, without their pictures. `--folder F` keeps the environments in F and uses what is there, `--results FILE` writes
-the table, with the names of the tests that pass with the library only.
+package index and some hours; no test of funcad's runs it. `python -m benchmarks.clients mici pymanopt` runs some of them,
+`examples` are autograd's own, without their pictures. `--folder F` keeps the environments in F and uses what is there,
+`--results FILE` writes the table, with the names of the tests that pass with the library only.
 
 Idea: nothing of a project is changed. pytest loads a plugin before it collects tests; that calls `funcad.autograd.install()` or
 `funcad.jax.install()`.
