@@ -458,9 +458,8 @@ class custom_vjp(Remade):
 
 @api
 def _call(target: Target, rules: tuple, args: tuple, kwargs: dict) -> Any:
-    if kwargs or Tracer not in map(type, args):
-        if recorder(tree.leaves((args, kwargs) if kwargs else args)) is None:
-            return call_plainly(target, args, kwargs)
+    if (kwargs or Tracer not in map(type, args)) and recorder(tree.leaves((args, kwargs) if kwargs else args)) is None:
+        return call_plainly(target, args, kwargs)
     call = CustomCall(target, target.positional(args, kwargs))
     leaves = call.leaves
     trace = recorder(leaves)
