@@ -38,6 +38,7 @@ tree = OnDemand("funcad.tree")
 containers, objects = OnDemand("funcad.tree.containers"), OnDemand("funcad.tree.objects")
 tree_functions = OnDemand("funcad.tree.functions")
 tree_same = OnDemand("funcad.tree.same")
+_ndarray = np.ndarray  # whose name may be a door, which costs a call
 float0 = FLOAT0  # dtype of the tangents of integers and bools, as in JAX
 
 
@@ -131,7 +132,7 @@ def flat_values(value: Any) -> tuple[list[Any], Any]:
     leaves, structure = tree.flatten(value)
     if len(leaves) == 1:
         kind = type(leaves[0])
-        if kind is np.ndarray or kind is Tracer and leaves[0].owner.level:
+        if kind is _ndarray or kind is Tracer and leaves[0].owner.level:
             return leaves, structure
     kinds = set(map(type, leaves))
     if not to_close_up.isdisjoint(kinds):
@@ -181,7 +182,7 @@ def check_leaves(
     """
     for i, x in enumerate(leaves):
         kind = type(x)
-        if kind is np.ndarray and x.dtype.num in NUMBERS or kind is np.float64 or kind is Tracer or kind is AbstractOutput:
+        if kind is _ndarray and x.dtype.num in NUMBERS or kind is np.float64 or kind is Tracer or kind is AbstractOutput:
             continue
         if of is not None:
             what, of = f"{what} {name_of(of)}", None
@@ -261,18 +262,17 @@ def own_memory(values: list[Any], outside: Sequence[Any] = ()) -> list[Any]:
 
 def unshared(values: Sequence[Any], outside: Sequence[Any] = ()) -> list[Any]:
     """Results for the user: arrays that are writeable and share no memory with each other or with `outside` arrays."""
-    ndarray = np.ndarray
-    if ndarray not in map(type, values):
+    if _ndarray not in map(type, values):
         return list(values)
     roots = set()
     for a in outside:
         if type(a) is Tracer:
             a = concrete_value(a)
-        if type(a) is ndarray:
+        if type(a) is _ndarray:
             roots.add(id(a if a.base is None else root_of(a)))
     result = []
     for x in values:
-        if type(x) is ndarray:
+        if type(x) is _ndarray:
             root = x if x.base is None else root_of(x)
             if id(root) in roots or not x.flags.writeable:
                 x = root = x.copy("K")
@@ -289,7 +289,7 @@ def unaliased(result: Any, given: Sequence[Any], f: Any) -> Any:
     kind = type(result)
     if kind is Tracer or kind in SCALAR_AVALS:
         return result
-    if kind is np.ndarray:
+    if kind is _ndarray:
         made, simple = [result], True
     else:
         made = []
@@ -303,7 +303,7 @@ def unaliased(result: Any, given: Sequence[Any], f: Any) -> Any:
         if len(roots) == len(made) and roots.isdisjoint([id(x if x.base is None else root_of(x)) for x in theirs]):
             return result  # the common case, at a glance
     leaves, structure = flat_values(result)
-    if np.ndarray not in map(type, leaves):
+    if _ndarray not in map(type, leaves):
         return result
     outs = unshared(leaves, tree.leaves(outside))
     return result if all([o is x for o, x in zip(outs, leaves)]) else structure.unflatten(outs)
@@ -313,7 +313,7 @@ def _collect(items: Iterable[Any], arrays: list[np.ndarray], deepest: int = 8) -
     """Put the arrays in the items into a list; False if there is anything but arrays, numbers and Python's own containers."""
     for x in items:
         kind = type(x)
-        if kind is np.ndarray:
+        if kind is _ndarray:
             arrays.append(x)
         elif kind in SCALAR_AVALS or x is None:
             continue
@@ -337,7 +337,7 @@ def _arrays_referred_to(f: Any) -> list[Any]:
             continue
     names = getattr(f, "__globals__", {})
     found += map(names.get, code.co_names)
-    return [x for x in found if type(x) is np.ndarray]
+    return [x for x in found if type(x) is _ndarray]
 
 
 def tangent_aval(x: Any) -> Aval:
@@ -372,8 +372,8 @@ def check_flat(
     for i, (p, t) in enumerate(zip(leaves, t_leaves)):
         a = p.aval if type(p) is AbstractOutput or type(p) is Tracer else p
         b = t.aval if type(t) is Tracer else t
-        if type(b) is Aval and not b.weak or type(b) is np.ndarray and b.dtype.num in NUMBERS:  # the common case, at a glance
-            fits = (type(a) is Aval or type(a) is np.ndarray) and a.dtype is b.dtype and a.shape == b.shape
+        if type(b) is Aval and not b.weak or type(b) is _ndarray and b.dtype.num in NUMBERS:  # the common case, at a glance
+            fits = (type(a) is Aval or type(a) is _ndarray) and a.dtype is b.dtype and a.shape == b.shape
             if fits and b.dtype.kind in "fc":
                 result.append(t)
                 continue
@@ -427,7 +427,7 @@ def _which_argument(n_args: int, what: str) -> str:
 
 def check_second(given: Any, what: str, option: str) -> None:
     """Is `what(f, x)` written for `what(f)(x)`? Then the option that comes second is an array, or a number with a fraction."""
-    if type(given) in (float, complex, np.ndarray, Tracer, dict) or is_a(given, np.inexact):
+    if type(given) in (float, complex, _ndarray, Tracer, dict) or is_a(given, np.inexact):
         raise TypeError(
             f"{what} takes a function and the option {option}, which cannot be {said(given)}; the arguments of the function "
             f"come in a call of their own.\nRemedy: {what}(f)(x) instead of {what}(f, x)."
@@ -594,7 +594,7 @@ def is_no_argument(x: Any, f: Any) -> bool:
     """Is x, on which the method f is called, an object of its own, whose attributes f reads and stores? Then programs know it
     by identity. Pytrees are arguments, but dataclasses in which f stores: a program would store in a copy."""
     cls = type(x)
-    if cls is np.ndarray or cls is Tracer or cls in SCALAR_AVALS:
+    if cls is _ndarray or cls is Tracer or cls in SCALAR_AVALS:
         return False
     kind = containers.kind_of(cls)
     if kind is not None:

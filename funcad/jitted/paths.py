@@ -55,6 +55,7 @@ PATIENT = 8  # so many times in a row first, if it is native code, which costs l
 MOST_ANEW = 2  # recordings that are not like the paths, after which the function is not compiled
 LONGEST = 1 << 16  # calls of a rest
 SHORT = 1 << 10  # calls of a rest of what is faster without a program
+_ndarray = np.ndarray  # whose name may be a door, which costs a call
 HELD_HERE = 2  # references to an array that nobody keeps but who asks: its own and that of the count
 _Missed = tuple  # (the last step, its values, did its segment run?)
 
@@ -170,7 +171,7 @@ class Paths:
         self.hits += 1
         if end.alone >= 0:
             out = values[end.alone]
-            if type(out) is not np.ndarray or _is_own(out, values):
+            if type(out) is not _ndarray or _is_own(out, values):
                 return out
         return self._result(core, leaf, [x if i < 0 else values[i] for i, x in end.outputs], leaves, donated)
 
@@ -517,7 +518,7 @@ def plainly(core: Any, args: tuple, kwargs: dict) -> Any:
         result = core.f(*args, **kwargs)
     finally:
         restore_warnings(token)
-    if type(result) is np.ndarray and getrefcount(result) <= HELD_HERE and _is_own(result, (result,)):
+    if type(result) is _ndarray and getrefcount(result) <= HELD_HERE and _is_own(result, (result,)):
         return result
     return unaliased(result, [*args, *kwargs.values()], core.f)
 
