@@ -18,7 +18,10 @@ import funcad
 import funcad.numpy as fnp
 from funcad import custom_gradient, custom_jvp, custom_vjp, grad, hessian, hvp, jit, jvp, pure_callback, scan, vmap
 
-pytestmark = pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")  # since NumPy 2.5
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Setting the shape:DeprecationWarning",  # since NumPy 2.5
+    "ignore:you are shuffling",  # NumPy's, of a vector as of a list
+)
 
 A0 = np.arange(12.0).reshape(3, 4) / 7
 V0 = np.linspace(0.1, 1.0, 5)
