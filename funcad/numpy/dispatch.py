@@ -400,10 +400,8 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str
             if _others(map(type, inputs), "__array_ufunc__"):
                 return their_say(*inputs)
         implementation = TABLE.get(ufunc)
-        if implementation is None and ufunc in _specials:
-            for x in inputs:
-                if type(x) is Tracer and x.owner.level:  # and no buffer
-                    implementation = _specials[ufunc]
+        if implementation is None and any([type(x) is Tracer and x.owner.level for x in inputs]):  # and no buffer
+            implementation = _specials.get(ufunc)
         if implementation is None:
             implementation = _of_later_modules(ufunc) if getattr(np, ufunc.__name__, None) is ufunc else None
             if implementation is None and all([kinds.strip("O->") == "" for kinds in ufunc.types]):

@@ -57,7 +57,6 @@ _WHOLE = frozenset([_ndarray, np.bool_, *[np.dtype(c).type for c in "bhilqBHILQ"
 _NUMBERS = {d: Aval((), d) for d in (_F64, _F32)}
 _NOTHING: Mapping[int, Any] = {}
 _EMPTY: Any = ()
-_modes: Any = [(None, None)]  # of the last tape
 _ALONE: Any = (0,)  # of an operation with one operand: which it is alike, and the number of its row
 
 
@@ -133,7 +132,7 @@ class Tape(Protector):
         self.depth: int | None = None
         self.made: Any = {}  # what made values whose square may be known
         self.lines: Any = {}  # offset in a code object -> the last source there: a tuple for each line, not for each row
-        self.mode, self.user_line_mode = _modes[0]  # of warnings, see host/devices.py
+        self.mode = self.user_line_mode = None  # of warnings, see host/devices.py
         self.outside: Outside | None = None
         self.ends: Sequence[int] = ()  # the numbers of the results
         self.begins = False  # may a mask begin behind a row?
@@ -445,7 +444,7 @@ class Tape(Protector):
         """Warnings of the operation that follows name the user's line, until `restore_warnings`."""
         mode = error_mode()
         if mode is not self.mode:
-            self.mode, self.user_line_mode = _modes[0] = mode, user_line_mode(mode) or mode
+            self.mode, self.user_line_mode = mode, user_line_mode(mode) or mode
         return enter(self.user_line_mode)
 
     def _computed(self, primitive: Any, operation: Callable[..., Any], *operands: Any) -> Any:
