@@ -65,6 +65,9 @@ class _State(_local):
     explain_misses: Any = None  # whom explain_cache_misses tells
     told: Any = None  # the profile function of a net that is open here (twin/net.py)
 
+    def __init__(self) -> None:  # the dictionary of each thread has all fields: who reads many finds them there at once
+        self.__dict__.update({name: vars(_State)[name] for name in _State.__annotations__})
+
 
 class _Remarks(_local):
     text: str = ""  # of the last error because a traced value was to become an array; it stays, as a look-up may fail later
@@ -112,8 +115,7 @@ class _Tracing:
                 self.threads.pop(thread, None)
 
 
-tracing = _Tracing()
-state = _State()
+tracing, state = _Tracing(), _State()
 _HEEDED = frozenset(["axis_env", "jit_disabled", "checked", "debug_checks", "default_device"])
 
 
@@ -220,22 +222,20 @@ def located(code: CodeType) -> CodeType:
 
 def user_source(depth: int = 2) -> Source | None:
     """The location that an equation recorded now belongs to; `depth`: how many frames from here are ours at least."""
-    source = state.source
-    if source is not None:
-        return source
-    frame = sys._getframe(depth)
-    get = internal.get
-    began = state.began
+    here = state.__dict__
+    if here["source"] is not None:
+        return here["source"]
+    frame, get, began = sys._getframe(depth), internal.get, here["began"]
     while frame is not None:
         code = frame.f_code
         known = get(code.co_filename)
         if known is None:
             known = is_internal(code.co_filename)
         if not known:
-            if state.observer is not None:  # this is `located`, written out as it is asked for each equation
+            if here["observer"] is not None:  # this is `located`, written out as it is asked for each equation
                 constants: Any = code.co_consts
                 code = constants[-1].rewritten.code if constants and type(constants[-1]) is tracing.origin else code
-            return tuple.__new__(Source, (code, frame.f_lasti, state.scope))
+            return tuple.__new__(Source, (code, frame.f_lasti, here["scope"]))
         if began is not None and frame is began[0] and began[1] is not None:  # where it began has been looked for
             return line_of(began)
         frame = frame.f_back  # type: ignore[assignment]

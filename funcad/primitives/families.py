@@ -339,6 +339,7 @@ def _number(value: Any) -> str:
 
 SAME = None
 BOOL = np.dtype(bool)
+_asarray, _ndarray = np.asarray, np.ndarray  # in the module each may be a door, which costs a call of Python (doors/)
 _REAL_OF = {8: np.dtype(np.float32), 16: np.dtype(np.float64), 32: np.dtype(np.longdouble)}  # of complex numbers
 
 
@@ -552,14 +553,13 @@ def _broadcast_impl(xp: Any, x: Any, *, shape: tuple, axes: tuple) -> Any:
         return xp.broadcast_to(x.reshape(inner), shape)
     if not shape:
         return x
-    if type(x) is not np.ndarray:
-        x = np.asarray(x)
+    x = _asarray(x)
     strides = [0] * len(shape)
     for axis, n, s in zip(axes, x.shape, x.strides):
         if n != 1 or shape[axis] == 1:
             strides[axis] = s
     # of contiguous x this is eight times quicker than `np.broadcast_to`
-    view = np.ndarray(shape, x.dtype, x, 0, strides) if x.flags.c_contiguous and x.size else strided(x, shape, strides)
+    view = _ndarray(shape, x.dtype, x, 0, strides) if x.flags.c_contiguous and x.size else strided(x, shape, strides)
     view.flags.writeable = False
     return view
 

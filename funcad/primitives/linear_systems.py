@@ -182,11 +182,10 @@ def _ready(name: str, impl: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _triangle_impl(xp: Any, x: Any, *, lower: bool, diagonal: float) -> Any:
-    n, m = x.shape[-2:]
-    mask = np.tri(n, m, -1, bool) if lower else ~np.tri(n, m, 0, bool)
-    out = xp.where(mask if xp is np else xp.asarray(mask), x, x.dtype.type(0))
+    i, j = xp.arange(x.shape[-2])[:, None], xp.arange(x.shape[-1])
+    out = xp.where(i > j if lower else i < j, x, x.dtype.type(0))
     if diagonal:
-        i = np.arange(min(n, m)) if xp is np else xp.arange(min(n, m))
+        i = j[: len(i)]
         out[..., i, i] = x[..., i, i] * x.dtype.type(diagonal)
     return out
 

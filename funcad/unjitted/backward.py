@@ -121,31 +121,33 @@ def pull(
         kept = list(kept)
     n = first + len(pulls)
     plain = not outer and size is None
-    saved, token = state.source, suppress_warnings() if pulls else None
+    saved, token = state.source if outer else None, suppress_warnings() if pulls else None
     try:
         for pulling, to in zip(reversed(pulls), reversed(numbers)):
             n -= 1
-            values = kept.pop()
+            ct, values = cts.pop(), kept.pop()
             # of several results the last one has the pull
             if pulling is None:
                 continue
-            ct = cts[n]
             if pulling.many:
-                ct = cts.several(n, len(pulling.there))
-            else:
-                cts[n] = None
+                ct = cts.several(ct, len(pulling.there))
             if ct is None:
                 continue
-            cts.at = n
             if plain and pulling.direct is not None:  # this is `WrittenPull.run`, without a call
                 n_read = pulling.n_read
                 found = pulling.direct(np, ct, values[0]) if n_read == 1 else pulling.direct(np, ct, *values[:n_read])
-                for number, c in ((to[0], found),) if len(to) == 1 else zip(to, found):
-                    if cts[number] is None:
-                        cts[number] = c
-                    elif c is not None:
-                        cts.add(number, c)
-            elif plain:
+                if len(to) == 1 and cts[to[0]] is None:
+                    cts[to[0]] = found
+                else:
+                    for number, c in zip(to, (found,) if len(to) == 1 else found):
+                        if cts[number] is None:
+                            cts[number] = c
+                        elif c is not None:
+                            cts.add(number, c)
+                ct = values = found = c = None
+                continue
+            cts.at = n
+            if plain:
                 pulling.run(cts, ct, to, values)
             elif outer:  # what is recorded in outer traces has the line of the operation
                 source = tape.sources[n - first]
@@ -157,13 +159,14 @@ def pull(
                 pulling.over(cts, ct, to, values)
             else:
                 pulling.columns(cts, ct if pulling.many else (ct,), to, values, size)
-            ct = values = found = c = None
+            ct = values = None
     except Exception as error:
         source = tape.sources[n - first]
         note_source(error, source and Source(*source))
         raise
     finally:
-        state.source = saved
+        if outer:
+            state.source = saved
         if pulls:
             restore_warnings(token)
     found = list(cts[:first])

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from funcad.host.progress import collector
-from funcad.host.where import open_traces, state
+from funcad.host.where import internal, open_traces, state
 from funcad.ir.aval import Aval, shape_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.tracer import Tracer
@@ -35,6 +35,8 @@ from funcad.primitives.basic_indexing import (
 )  # fmt: skip
 from funcad.primitives.shape import concatenate, reshape, slice_p
 from funcad.unjitted.kinds import RowCotangents, add_read
+
+_array, _zeros = np.array, np.zeros  # in the module each may be a door, which costs a call of Python (doors/)
 
 
 @remembers(4096)
@@ -80,7 +82,7 @@ class _ReadRow(_ElementRow):
         where = index if len(index) == 1 and type(index[0]) is int else python_index(index)
         # the first read makes the buffer, later ones add to it
         if buffer is None:
-            cts[n] = buffer = np.zeros(shape, ct.dtype)
+            cts[n] = buffer = _zeros(shape, ct.dtype)
             cts.own.add(n)
             buffer[where] = ct
         elif n in cts.own and buffer.dtype is ct.dtype:
@@ -107,7 +109,7 @@ class _WriteRow(_ElementRow):
         """The cotangent of what was written, and of the array without it."""
         # somebody else may hold it: the user who gave it, or another row; operations on arrays of rank 0 give scalars
         if cts.at not in cts.own or type(ct) is not np.ndarray:
-            ct = np.array(ct)
+            ct = _array(ct)
         if len(numbers) > 1:
             c = ct[where]
             cts.add(numbers[1], c.copy() if type(c) is np.ndarray else c)
@@ -125,7 +127,7 @@ class _WriteRow(_ElementRow):
 
     def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         index, _, dtype = kept
-        written = ts[1] if len(ts) > 1 else np.zeros(basic_shape(index), dtype)[()]
+        written = ts[1] if len(ts) > 1 else _zeros(basic_shape(index), dtype)[()]
         return [basic_update_p(ts[0], written, index=index)]
 
 
@@ -142,12 +144,12 @@ class _WritePlacesRow(_WriteRow):
 
     def back(self, ct: Any, places: Any, shape: Any, dtype: Any) -> Sequence[Any]:
         written = gather(ct, *places, unique=True)
-        nothing = np.zeros(shape_of(written), dtype)
+        nothing = _zeros(shape_of(written), dtype)
         return [scatter(ct, nothing, *places, unique=True), written]
 
     def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         places, shape, dtype = kept
-        written = ts[1] if len(ts) > 1 else np.zeros((*places[0].shape, *shape[len(places) :]), dtype)
+        written = ts[1] if len(ts) > 1 else _zeros((*places[0].shape, *shape[len(places) :]), dtype)
         return [scatter(ts[0], written, *places, unique=True)]
 
 
@@ -253,9 +255,9 @@ class _NumbersRow(_ElementRow):
         parts, end = [], 0
         for (a, b, _), t in zip([*spans, (n, n, None)], [*ts, None]):
             if end < a:  # of numbers without tangents
-                parts.append(np.zeros(a - end, dtype))
+                parts.append(_zeros(a - end, dtype))
             if a < b:
-                parts.append(np.zeros(b - a, dtype) if t is None else reshape(t, shape=(b - a,)))
+                parts.append(_zeros(b - a, dtype) if t is None else reshape(t, shape=(b - a,)))
             end = b
         return [concatenate(parts, axis=0)]
 
@@ -271,7 +273,7 @@ class _AllRow(_ElementRow):
 
     def run(self, cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
         shape, dtype = kept
-        whole = np.array([0.0 if c is None else c for c in ct], dtype).reshape(shape)
+        whole = _array([0.0 if c is None else c for c in ct], dtype).reshape(shape)
         (n,) = numbers
         if cts[n] is None:
             cts[n] = whole
@@ -286,7 +288,7 @@ class _AllRow(_ElementRow):
 
     def columns(self, cts: RowCotangents, given: Any, numbers: Sequence[int], kept: Sequence[Any], size: int) -> None:
         shape, dtype = kept
-        whole = np.stack([np.zeros(size, dtype) if c is None else c for c in given], axis=1)
+        whole = np.stack([_zeros(size, dtype) if c is None else c for c in given], axis=1)
         cts.add(numbers[0], whole.reshape(size, *shape))
 
     def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
@@ -358,7 +360,7 @@ def _reads_all(tape: Any, n: int, size: int) -> bool:
     if size not in tape.wholes:
         many = size // 8 + 2
         if tape.numbers[-many:] == [(n,)] * many and tape.pulls[-many:] == [READ] * many:
-            tape.wholes.add(size)
+            tape.wholes += (size,)
     return size in tape.wholes
 
 
@@ -397,14 +399,14 @@ def element(tape: Any, x: Tracer, index: Any) -> Any:
     if type(out) not in FLOATS:
         return None
     if source is None:  # this is `source_at`, where the line is known
-        source = tape.lines.get(frame.f_lasti)
-        if source is None or source[0] is not frame.f_code or source[2] is not state.scope or state.observer is not None:
-            source = tape.source_at(frame)
+        known = internal.get(frame.f_code.co_filename) is False and state.observer is None
+        source = (frame.f_code, frame.f_lasti, state.scope) if known else tape.source_at(frame)
     if few:
         if first > _MANY and tape.depth is None:  # whoever collects the numbers has many objects, none of them in a cycle
             thread = get_ident()
             tape.depth = collector.making.get(thread, 0)
             collector.begins(thread)
+        tape.apart = tape.apart or {}
         tape.apart[n] = first, places, source
         tape.pulls += pulls
         tape.numbers += nothing
@@ -428,7 +430,7 @@ def element(tape: Any, x: Tracer, index: Any) -> Any:
 
 
 def array_of_numbers(tape: Any, values: Sequence[Any], source: Any) -> Any:
-    """`np.array(values)` of floats, traced or not: the traced result; None for everything else."""
+    """`_array(values)` of floats, traced or not: the traced result; None for everything else."""
     trace, kinds_met = tape.trace, set(map(type, values))
     if open_traces != tape.open or state.checked or tape.notes is not None or not kinds_met <= _OF_LISTS:
         return None
@@ -441,12 +443,12 @@ def array_of_numbers(tape: Any, values: Sequence[Any], source: Any) -> Any:
         return None
     tangents = [x.tangent for x in given]
     if given is values:
-        out = np.array(primals, _F64)
+        out = _array(primals, _F64)
         numbers, spans = _together(tape, range(len(out)), tangents)
         if len(numbers) == len(out):
             spans = None
     else:
-        out = np.array([0.0 if type(x) is Tracer else x for x in values], _F64)
+        out = _array([0.0 if type(x) is Tracer else x for x in values], _F64)
         out[places] = primals
         numbers, spans = _together(tape, places, tangents)
     operation = stack_p, tuple(values), {"axis": 0}, None, None

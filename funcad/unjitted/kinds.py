@@ -105,12 +105,13 @@ class RowCotangents(list):
         if type(total) is np.ndarray and total.ndim:
             self.own.add(n)
 
-    def several(self, n: int, m: int) -> list[Any] | None:
-        """The cotangents of an operation with m results, of which n is the last, which are taken; None if there is none."""
-        found = self[n - m + 1 : n + 1]
+    def several(self, last: Any, m: int) -> list[Any] | None:
+        """The cotangents of an operation with m results, which are taken, `last` has been; None if there is none."""
+        start = len(self) - m + 1
+        found = [*self[start:], last]
         if _NOTHING.issuperset(map(type, found)):
             return None
-        self[n - m + 1 : n + 1] = [None] * m
+        self[start:] = [None] * (m - 1)
         return found
 
 

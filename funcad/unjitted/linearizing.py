@@ -32,7 +32,7 @@ from funcad.primitives.shape import broadcast_to
 from funcad.unjitted.backward import linear_of, linear_program
 from funcad.unjitted.following import FollowingTrace, run_following
 from funcad.unjitted.outside import Protector
-from funcad.unjitted.tape import Tape
+from funcad.unjitted.tape import Tape, within_lanes
 
 partial_eval = OnDemand("funcad.transforms.partial")
 
@@ -62,7 +62,7 @@ class LinearizingTrace(FollowingTrace):
         if self.closed:
             raise leaked(next(a for a in args if type(a) is Tracer and a.owner is self))
         tape, protector = self.tape, self.protector
-        if tape is not None and open_traces and not tape.is_here():
+        if tape is not None and open_traces and not (state.abstract is tape.around and within_lanes()):
             self.give_up(tape)
             tape = None
         saved, protector.args = protector.args, args
@@ -123,16 +123,13 @@ def linearize_following(
         primals = ordinary(plain_values(primals) if Tracer in map(type, primals) else primals)
         break
     trace = LinearizingTrace(name)
-    source = user_source(4)
+    source = user_source(3)  # a thread may begin with a derivative: no fourth frame is there
     tangents: list[Any] = []
     tape = around = None
     protector: Any
     devices = NAMESPACES or "cupy" in sys.modules  # this is `device_in_use`, without a call
     on_devices = devices and (open_traces or on_device(list(map(concrete_value, primals))))
-    # within an un-jitted vmap as outside
-    recorder = getattr(state.abstract, "recorder", None)
-    within = getattr(recorder, "of_lanes", False) and state.staging is None and not state.checked
-    if not on_devices and (within or not open_traces):
+    if not on_devices and (not open_traces or within_lanes()):
         protector = tape = trace.protector = trace.short = trace.tape = Tape(trace, primals, differentiated)
         # operators of lanes look there for short ways
         if tape.lanes is not None:

@@ -100,11 +100,16 @@ def product_plan(rank: int) -> tuple:
     return params, params_key(params)
 
 
+def within_lanes() -> Any:
+    """Are an un-jitted vmap's lanes, which are known, what is being traced? There it is as outside."""
+    return getattr(getattr(state.abstract, "recorder", None), "of_lanes", False) and state.staging is None and not state.checked
+
+
 class Tape(Protector):
     """Rows of one un-jitted gradient that `trace` runs; what keeps their values safe from the user is the tape itself."""
 
     __slots__ = (
-        *("trace", "level", "first", "pulls", "numbers", "kept", "sources", "own", "made", "lines"),
+        *("trace", "level", "first", "pulls", "numbers", "kept", "sources", "own", "made", "here"),
         *("mode", "user_line_mode", "outside", "ends", "begins", "outer", "notes", "inputs", "open", "around", "lanes"),
         *("apart", "wholes", "depth"),  # of arrays whose elements are read one by one, see element_rows.py
         "starts",  # of autograd's boxes (autograd/nodes.py): the nodes of the inputs, by their numbers
@@ -123,26 +128,22 @@ class Tape(Protector):
         self.kept: Any = []
         self.sources: Any = []
         # those of the un-jitted vmaps that this gradient is within: where others are open, there is no short way
+        self.here: Any = state.__dict__  # what is open in the thread
         self.open = frozenset(open_traces)
-        self.around = state.abstract  # the innermost of these
-        self.lanes: Any = None if self.around is None or self.around.at_once is None else self.around  # if it computes at once
+        self.around = around = self.here["abstract"]  # the innermost of these
+        self.lanes: Any = None if around is None or around.at_once is None else around  # if it computes at once
         # of each number: is the value in memory that nobody can change?
         self.own = bytearray(self.first) if self.lanes is None else bytearray(b"\1") * self.first
-        self.apart, self.wholes = dict[int, tuple[int, dict, Any]](), set[int]()
+        self.apart: Any = _NOTHING
+        self.wholes: Any = _EMPTY
         self.depth: int | None = None
-        self.made: Any = {}  # what made values whose square may be known
-        self.lines: Any = {}  # offset in a code object -> the last source there: a tuple for each line, not for each row
+        self.made: Any = _NOTHING  # what made values whose square may be known
         self.mode = self.user_line_mode = None  # of warnings, see host/devices.py
         self.outside: Outside | None = None
         self.ends: Sequence[int] = ()  # the numbers of the results
         self.begins = False  # may a mask begin behind a row?
         self.outer = Tracer in map(type, self.inputs)  # have outer traces a part in the values?
         self.notes: Any = None  # of the operands that rows were asked for with, see remembered.py
-
-    def is_here(self) -> bool:
-        """Is no program being traced but that of the un-jitted vmap that the gradient is within?"""
-        within = getattr(getattr(self.around, "recorder", None), "of_lanes", False)
-        return within and state.abstract is self.around and state.staging is None and not state.checked
 
     # -- the general way: any operation, on values of any type
     #
@@ -304,32 +305,27 @@ class Tape(Protector):
         What the pull reads is kept, safe from the user: operands, the result, or what is `known` instead; and then the `rest`.
         Without a `source` it is the user's line that is found behind whoever called the caller.
         """
-        if source is None and state.source is not None:
-            source = state.source
-        elif source is None:
-            frame: Any = _getframe(3)
-            code = frame.f_code
-            inside = internal.get(code.co_filename)
-            if inside:
-                began = state.began and state.began[0]
-                while inside and frame is not began and frame.f_back is not None:
-                    frame = frame.f_back
-                    code = frame.f_code
-                    inside = internal.get(code.co_filename)
-            if inside is False and state.observer is None:
-                place, scope = frame.f_lasti, state.scope  # this is `source_at`, without a call
-                source = self.lines.get(place)
-                if source is None or source[0] is not code or source[2] is not scope:
-                    source = self.lines[place] = code, place, scope
-            else:
-                source = self.source_at(frame)
-        primitive, trace = operation[0], self.trace
+        here, trace = self.here, self.trace
+        if source is None:
+            source = here["source"]
+            if source is None:
+                frame: Any = _getframe(3)  # this is `source_at`, without a call
+                inside = internal.get(frame.f_code.co_filename)
+                if inside:
+                    began = (here["began"] or _ALONE)[0]
+                    while inside and frame is not began and frame.f_back is not None:
+                        frame = frame.f_back
+                        inside = internal.get(frame.f_code.co_filename)
+                if inside is False and here["observer"] is None:
+                    source = frame.f_code, frame.f_lasti, here["scope"]
+                else:
+                    source = self.source_at(frame)
         if pull is not None:
             if pull.sources:
                 args, m = operation[1], len(primals)
                 kept: list[Any] = []
                 for i in pull.sources:
-                    x = known[len(kept)] if known else primals[i] if i < m else out
+                    x: Any = known[len(kept)] if known else primals[i] if i < m else out
                     kind = type(x)
                     if kind is _ndarray or kind is Tracer:
                         if i < m:
@@ -358,7 +354,7 @@ class Tape(Protector):
         result.tangent = n
         result.source = source
         result.atom = result.box = None
-        if primitive.turns:
+        if operation[0].turns:
             trace.turned = True
         if trace.turned or self.notes is not None:
             self._noted(result, operation, out)
@@ -376,6 +372,7 @@ class Tape(Protector):
     def note(self, traced: Any, primitive: Any, args: Sequence[Any], params: dict, shape: Any, i: int = 0) -> None:
         """Remember what made a value whose square may be known."""
         if keeps_operands(primitive, args, params, i):
+            self.made = self.made or {}
             self.made[traced.tangent] = primitive, list(map(snapshot, args)), params, i, shape
 
     def _guarded(self, x: Any, args: Sequence[Any]) -> Any:
@@ -415,11 +412,7 @@ class Tape(Protector):
             return user_source(4)
         if state.observer is not None:
             code = located(code)
-        place, scope = frame.f_lasti, state.scope
-        found = self.lines.get(place)
-        if found is None or found[0] is not code or found[2] is not scope:
-            found = self.lines[place] = code, place, scope
-        return found
+        return code, frame.f_lasti, state.scope
 
     @property
     def name(self) -> str:
@@ -432,7 +425,7 @@ class Tape(Protector):
     def forget(self) -> None:
         """Drop the values and the rows: no row leads to another, so a tracer that is kept keeps its own value alone."""
         self.pulls = self.numbers = self.kept = self.sources = self.ends = self.inputs = self.primals = self.args = _EMPTY
-        self.made = self.lines = _NOTHING
+        self.made = _NOTHING
         self.outside = None
 
     # -- the short ways: floats, and arrays of one float dtype
@@ -492,7 +485,7 @@ class Tape(Protector):
                 b, kq = (q.atom.aval, _ndarray) if q.owner is self.lanes and not q.atom.aval.weak else self._seen(q)
         if kp is _ndarray:
             dtype = a.dtype
-            if dtype is not _F64 and dtype is not _F32 or state.checked:
+            if dtype is not _F64 and dtype is not _F32 or self.here["checked"]:
                 return self._with_integer(primitive, operation, x, y)
             kp = "d" if dtype is _F64 else "f"
             if kq is _ndarray:
@@ -518,7 +511,7 @@ class Tape(Protector):
             dtype = b.dtype
             if kp is not float and (kp is not _float64 or dtype is not _F64):
                 return self._with_integer(primitive, operation, x, y)
-            if dtype is not _F64 and dtype is not _F32 or state.checked:
+            if dtype is not _F64 and dtype is not _F32 or self.here["checked"]:
                 return self._with_integer(primitive, operation, x, y)
             kq = "d" if dtype is _F64 else "f"
             if tx is not None:
@@ -556,7 +549,7 @@ class Tape(Protector):
                 restore_warnings(token)
                 if pending:
                     deliver(primitive, (p, q))
-        if type(out) is complex:  # a negative number to a broken power
+        if kp is float and type(out) is complex:  # a negative number to a broken power
             return None
         # which operands are traced, whether they are one row, and one object: the rule may look at that
         numbers: tuple
@@ -588,7 +581,7 @@ class Tape(Protector):
                 rest = shape, a.shape
             else:
                 rest = shape, a.shape, b.shape
-        about: tuple = primitive, (x, y), {}, None, shape
+        about: tuple = primitive, (x, y), _NOTHING, None, shape
         return self.row(pull, numbers, rest, about, out, True, source, (p, q), known)
 
     def _seen(self, p: Any) -> tuple[Any, Any]:
@@ -624,7 +617,7 @@ class Tape(Protector):
         if outer:
             a, kind = (p.atom.aval, _ndarray) if p.owner is self.lanes and not p.atom.aval.weak else self._seen(p)
         if kind is _ndarray:
-            if a.dtype is not _F64 and a.dtype is not _F32 or state.checked:
+            if a.dtype is not _F64 and a.dtype is not _F32 or self.here["checked"]:
                 return None
             kind = "d" if a.dtype is _F64 else "f"
         elif kind is not _float64 and kind is not float:
@@ -664,7 +657,7 @@ class Tape(Protector):
                 pull, known = pull_of(key, primitive, (p,), (0,), [out], params or {}, None, outer, False)
             if not pull:
                 return self.written(primitive, (x,), (p,), (x.tangent,), params or {}, bits, None, out, source)
-        operation = primitive, (x,), params or {}, bits, None
+        operation = primitive, (x,), params or _NOTHING, bits, None
         return self.row(pull, (x.tangent,), _EMPTY, operation, out, True, source, (p,), known)
 
     def product(self, x: Any, y: Any) -> Any:
@@ -691,7 +684,7 @@ class Tape(Protector):
                 a, kp = self._seen(p)
             if kq is Tracer:
                 b, kq = self._seen(q)
-        if kp is not _ndarray or kq is not _ndarray or state.checked:
+        if kp is not _ndarray or kq is not _ndarray or self.here["checked"]:
             return None
         dtype = a.dtype
         if dtype is not b.dtype or (dtype is not _F64 and dtype is not _F32):
@@ -756,7 +749,7 @@ class Tape(Protector):
             return None
         # what NumPy is asked for, and the parameters by their bits, are decided once for a shape
         plan = plans.get((primitive, len(a.shape), axis)) or reduction_plan(primitive, len(a.shape), axis)
-        if plan is NO_PLAN or open_traces != self.open or state.checked or a.dtype is not _F64 and a.dtype is not _F32:
+        if plan is NO_PLAN or open_traces != self.open or self.here["checked"] or a.dtype is not _F64 and a.dtype is not _F32:
             return None
         run, of_lanes, axes, params, bits = plan
         source = None
@@ -788,7 +781,7 @@ class Tape(Protector):
     def part(self, x: Tracer, index: Any, basic: tuple, copied: bool = False) -> Any:
         """`x[index]`, whose canonical form is `basic`: the traced result; None if that cannot be. `copied`: it is no view."""
         p: Any = x.primal
-        if open_traces != self.open or state.checked and self.notes is None:
+        if open_traces != self.open or self.here["checked"] and self.notes is None:
             return None
         if x.owner is not self.trace and not copied or type(p) is not _ndarray or p.dtype.isbuiltin != 1:
             return None

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import _thread
 import gc
+import sys
 import threading
+import time
 import weakref
 from typing import Any
 
@@ -252,6 +255,29 @@ def test_threads_and_auxiliary_outputs() -> None:
     [t.start() for t in threads]
     [t.join() for t in threads]
     assert not wrong
+
+
+@pytest.mark.parametrize("how", ["grad", "value_and_grad", "hessian", "vmap", "jit", "jvp", "vjp", "linearize", "hvp"])
+def test_a_thread_that_begins_with_a_derivative(how: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below it there is no frame of the user's."""
+    ran, raised, x = [], list[Any](), np.ones((3, 3))
+    monkeypatch.setattr(sys, "unraisablehook", lambda told: raised.append(told.exc_value))
+
+    def f(x: Any) -> Any:
+        ran.append(1)
+        return np.sum(x**2)
+
+    given = {"jvp": (f, (x,), (x,)), "vjp": (f, x), "linearize": (f, x), "hvp": (f, (x,), (x,))}
+    run = getattr(fc, how)
+    before = _thread._count()
+    if how in given:
+        _thread.start_new_thread(run, given[how])
+    else:
+        _thread.start_new_thread(run(f), (x,))
+    end = time.monotonic() + 60.0
+    while (not ran or _thread._count() > before) and not raised and time.monotonic() < end:
+        time.sleep(0.01)
+    assert ran and not raised
 
 
 def test_a_gradient_begins_while_another_thread_opens_a_trace(monkeypatch: pytest.MonkeyPatch) -> None:
