@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.where import open_traces, state, user_source
+from funcad.host.where import open_traces, state
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.transforms.partial import TangentTrace
 from funcad.unjitted.kinds import RowCotangents
@@ -103,7 +103,7 @@ def write_row(
     numbers = tuple([x.tangent for x in values if type(x) is Tracer])
     if type(ans) is np.ndarray:
         tape.add_users(ans)  # who made it, and may write it at the next call
-    return tape.row(pull, numbers, safe, operation, ans, False, user_source())  # type: ignore[no-any-return]
+    return tape.row(pull, numbers, safe, operation, ans, False)  # type: ignore[no-any-return]
 
 
 # -- what rules have made, which their authors may write
