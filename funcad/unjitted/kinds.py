@@ -162,12 +162,15 @@ class Pull:
     `ct` is the cotangent of the result, or a list of those of the results if there are `many`.
     """
 
-    __slots__ = ("part", "sources", "n_kept", "there", "begins", "wide", "free", "many", "asked", "over", "plain")
     run: Any
     begins: bool  # may a mask begin behind it?
     alone = False  # is it of one row?
     direct: Any = None  # what gives the cotangents as `run` adds them, if it is a function of what the row keeps alone
     tail = False  # does a row keep the shapes of operands and result, and the parameters, after the values?
+    plain = False  # do results lie in memory as NumPy's would?
+    free = False  # of shapes: element by element, so that it serves lanes
+    asked = False  # did the rule ask whether a condition holds everywhere?
+    over: Any = None  # `run` for many cotangents at once, once `columns` has found it
 
     def __init__(self, part: Any, sources: Sequence[int], there: Sequence[int], wide: bool = False):
         self.part = part  # what computes a part of what is kept, or None
@@ -176,10 +179,6 @@ class Pull:
         self.there = tuple(there)  # the results that have tangents
         self.wide = wide  # NumPy broadcast the operands
         self.many = len(there) > 1
-        self.plain = False  # do results lie in memory as NumPy's would?
-        self.free = False  # of shapes: element by element, so that it serves lanes
-        self.asked = False  # did the rule ask whether a condition holds everywhere?
-        self.over: Any = None  # `run` for many cotangents at once, once `columns` has found it
 
     def traced(self, cts: RowCotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
         """The same where outer traces have a part in the values: the operations are recorded there."""
@@ -224,7 +223,8 @@ class _WrittenPart:
 class WrittenPull(Pull):
     """A pull that a table has; the linear part of its rule is derived where masks or linear programs ask for it."""
 
-    __slots__ = ("function", "direct", "n_read", "tail", "rule", "kind", "recorded", "by_rule", "answers")
+    recorded = by_rule = None
+    answers: Any = ()
 
     def __init__(self, found: WrittenAhead, use: tuple, pattern: tuple, ones: tuple, wide: bool):
         primitive, avals, _, _, outs, params, _ = use
@@ -245,9 +245,6 @@ class WrittenPull(Pull):
         self.n_read = len(found.reads)  # of what is kept: values, then shapes and parameters
         self.rule: Any = use
         self.kind: Any = pattern, ones, found.reads
-        self.recorded: Any = None
-        self.by_rule: Any = None
-        self.answers: Any = ()
 
     def run(self, cts: RowCotangents, ct: Any, numbers: Any, kept: Any, function: Any = None, many: int = 0) -> None:
         """What the function gives is added to the cotangents."""
