@@ -304,18 +304,16 @@ def compute(primitive: Any, args: Sequence[Any], params: dict[str, Any]) -> Any:
         xp = namespace_of(args)
         if xp is not np and primitive.primal_and_jvp is None:  # programs move what they captured themselves
             args = place(xp, args, primitive.name)
-    if state.checked:
-        return state.checked(primitive, xp, args, params)
-    impl = impl_of(primitive, args, params) if NARROW else primitive.impl
     token = None if primitive.silent else warn_at_user_line()
-    if token is None:
-        return impl(xp, *args, **params)
     try:
-        return impl(xp, *args, **params)
+        if state.checked:
+            return state.checked(primitive, xp, args, params)
+        return (impl_of(primitive, args, params) if NARROW else primitive.impl)(xp, *args, **params)
     finally:
-        restore_warnings(token)
-        if pending:
-            deliver(primitive, args)
+        if token is not None:
+            restore_warnings(token)
+            if pending:
+                deliver(primitive, args)
 
 
 def on_numpy(primitive: Any, avals: Sequence[Any], params: dict[str, Any]) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from funcad.host.real_types import is_a
+from funcad.host.where import outside
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.calculus import convolve
 from funcad.numpy.dispatch import implements
@@ -59,7 +60,7 @@ def polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: bool = False, w: 
     c = (c.T / scale).T
     known = known_array(rank)
     if known is not None and int(known) != order and not full:
-        warnings.warn("Polyfit may be poorly conditioned", np.exceptions.RankWarning, stacklevel=2)
+        warnings.warn("Polyfit may be poorly conditioned", np.exceptions.RankWarning, stacklevel=outside(2))
     if full:
         return c, residuals, rank, s, rcond
     if not cov:

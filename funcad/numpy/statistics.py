@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from funcad.host.real_types import dtype_kind, wide
+from funcad.host.where import outside
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
@@ -498,17 +500,16 @@ def cov(
     else:
         total = np.sum(w)
         center = expand(np.average(x, axis=1, weights=w), (1,))
-        if ddof == 0:
-            divisor = total
-        elif aweights is None:
-            divisor = total - ddof
-        else:
-            divisor = total - ddof * np.sum(np.multiply(w, aweights)) / total
+        divisor = total
+        if ddof:
+            divisor = total - (ddof if aweights is None else ddof * np.sum(np.multiply(w, aweights)) / total)
     deviation = np.subtract(x, center)
     other = deviation if w is None else np.multiply(deviation, w)
     product = np.matmul(deviation, np.conj(np.transpose(other)))
-    divisor = float(max(divisor, 0)) if type(divisor) is int else divisor
-    return convert(np.squeeze(np.multiply(product, np.divide(1.0, divisor))), aval_of(product).dtype)
+    scale = np.divide(1.0, np.maximum(divisor, 0.0)) if type(divisor) is Tracer or divisor > 0 else np.inf
+    if scale is np.inf:
+        warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=outside(2))
+    return convert(np.squeeze(np.multiply(product, scale)), aval_of(product).dtype)
 
 
 @implements("corrcoef")

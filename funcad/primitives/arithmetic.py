@@ -167,6 +167,7 @@ integer_pow_p = elementwise(
     abstract_eval=_integer_pow_abstract,
     emit=lambda e, x, *, n: e.integer_pow(x, n),
     calm=True,
+    label="power",
 )
 square_p = elementwise("square", np.square, [lambda t, out, x: mul(mul(2.0, x), t)], emit=lambda e, x: e.mul(x, x), calm=True)
 reciprocal = elementwise(

@@ -430,7 +430,7 @@ def element(tape: Any, x: Tracer, index: Any) -> Any:
 
 
 def array_of_numbers(tape: Any, values: Sequence[Any], source: Any) -> Any:
-    """`_array(values)` of floats, traced or not: the traced result; None for everything else."""
+    """`np.array(values)` of floats, traced or not: the traced result; None for everything else."""
     trace, kinds_met = tape.trace, set(map(type, values))
     if open_traces != tape.open or state.checked or tape.notes is not None or not kinds_met <= _OF_LISTS:
         return None

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from funcad.configuration import NamedTuple
-from funcad.host.devices import deliver, on_numpy, pending, restore_warnings, warn_at_user_line
+from funcad.host.devices import deliver, on_numpy, pending, restore_warnings
 from funcad.host.real_types import impl_of
 from funcad.host.where import state, user_source
 from funcad.ir.aval import aval_of
@@ -60,14 +60,7 @@ def watch(key: tuple, trace: Any, operands: list[Any], function: Callable[..., A
 
 def _noted(notes: dict, primitive: Any, xp: Any, args: Sequence[Any], params: dict) -> Any:
     """`compute`, of which a note is made: the result may have no derivative, and be an operand of a row."""
-    token = None if primitive.silent else warn_at_user_line()
-    try:
-        out = impl_of(primitive, args, params)(xp, *args, **params)
-    finally:
-        if token is not None:
-            restore_warnings(token)
-            if pending:
-                deliver(primitive, args)
+    out = impl_of(primitive, args, params)(xp, *args, **params)
     if type(out) in _COMPUTED:
         notes["computed", id(out)] = primitive, args, params, out
     return out

@@ -126,6 +126,19 @@ def test_debug_nans_names_the_line(chain):
     f(x)
 
 
+@pytest.mark.parametrize("how", ["grad", "vmap", "vjp", "jvp"])
+def test_warnings_under_debug_nans_name_the_line(how):
+    def f(x):
+        return np.sum(np.log(x))
+
+    x = np.zeros((2, 2))
+    run = {"vjp": lambda: fc.vjp(f, x), "jvp": lambda: fc.jvp(f, (x,), (x + 1.0,))}.get(how, lambda: getattr(fc, how)(f)(x))
+
+    with pytest.warns(RuntimeWarning, match="divide by zero encountered in log") as told, fc.debug_nans():
+        run()
+    assert {(w.filename, w.lineno) for w in told} == {(__file__, f.__code__.co_firstlineno + 1)}
+
+
 def test_debug_nans_in_the_backward_pass():
     def f(x):
         return np.sqrt(x) * 0.0

@@ -31,6 +31,7 @@ from funcad.control.solve import custom_root
 from funcad.custom.custom_jvp import custom_jvp
 from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
 from funcad.host.real_types import is_a
+from funcad.host.where import outside
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.jitted.jit import jit
@@ -171,7 +172,7 @@ class Claim(Hoisted):
                 f"{self.name} differs by {gap:.3g} from the function's derivative, at the start of the search.\n"
                 "The search goes by yours, the derivative of its result by funcad's; correct yours, or leave it out.",
                 RuntimeWarning,
-                stacklevel=2,
+                stacklevel=outside(2),
             )
 
 
@@ -240,7 +241,7 @@ def warn_degenerate(what: str, why: str) -> None:
         f"{what} found a degenerate solution: {why}.\n"
         "To one side it moves otherwise than to the other: its derivative is one of several.",
         RuntimeWarning,
-        stacklevel=2,
+        stacklevel=outside(2),
     )
 
 
@@ -248,7 +249,7 @@ def warn_failure(what: str, message: Any) -> None:
     warnings.warn(
         f"{what} did not converge: {message}\nIts derivative is that of a solution, which this point is not; look at success.",
         RuntimeWarning,
-        stacklevel=2,
+        stacklevel=outside(2),
     )
 
 

@@ -18,6 +18,7 @@ from funcad.api.tools import ShapeDtypeStruct
 from funcad.api.vjp import vjp
 from funcad.configuration import mirrors
 from funcad.host.progress import counted
+from funcad.host.where import outside
 from funcad.ir.aval import shape_of
 from funcad.numpy.dispatch import is_traced
 from funcad.primitives.conversion import convert
@@ -505,9 +506,7 @@ def _traced(
             c, pull = vjp(g, v)
             (pressed,) = pull((equal, unequal))
             inactive = c[1] > unequal
-            return concatenate(
-                [projected(v, slope(v) - pressed, sides), c[0], np.where(inactive, unequal, c[1])], axis=0
-            )
+            return concatenate([projected(v, slope(v) - pressed, sides), c[0], np.where(inactive, unequal, c[1])], axis=0)
 
     settling = Settling(residual, guess, sides is None and g is None)
     n_sides = 0 if sides is None else 2
@@ -575,7 +574,7 @@ def fsolve(
     plain = "message" in found
     if not full_output:
         if plain and found.status != 1:
-            warnings.warn(found.message, RuntimeWarning, stacklevel=2)
+            warnings.warn(found.message, RuntimeWarning, stacklevel=outside(2))
         return found.x
     known = ("nfev", "njev", "fjac", "r", "qtf") if plain else ("nfev",)
     infodict = {k: found[k] for k in known if k in found}

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from funcad.host.real_types import is_a
+from funcad.host.where import outside
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.fft import floating
 from funcad.numpy.indexing import at
@@ -34,7 +35,7 @@ def _window(window: Any, nperseg: Any, length: int) -> tuple[np.ndarray, int]:
             raise ValueError("nperseg must be a positive integer")
         if nperseg > length:
             warnings.warn(
-                f"nperseg = {nperseg} is greater than input length  = {length}, using nperseg = {length}", stacklevel=4
+                f"nperseg = {nperseg} is greater than input length  = {length}, using nperseg = {length}", stacklevel=outside(2)
             )
             nperseg = length
         return get_window(window, nperseg), nperseg
@@ -80,9 +81,7 @@ class _Segments(NamedTuple):
     padded: bool = False
 
 
-def _spectra(
-    signals: list[Any], axis: int, fs: Any, options: _Segments
-) -> tuple[Any, Any, list[Any], np.ndarray, bool, int]:
+def _spectra(signals: list[Any], axis: int, fs: Any, options: _Segments) -> tuple[Any, Any, list[Any], np.ndarray, bool, int]:
     """(frequencies, times, transforms (..., segments, frequencies) of each signal, window, is onesided, nfft)."""
     window, nperseg, noverlap, nfft, detrend, onesided, boundary, padded = options
     if boundary not in ("even", "odd", "constant", "zeros", None):
@@ -109,7 +108,7 @@ def _spectra(
     starts = np.arange(0, n - nperseg + 1, step)
     places = starts[:, None] + np.arange(nperseg)
     if onesided and any(dtype_of(x).kind == "c" for x in lines):
-        warnings.warn("Input data is complex, switching to return_onesided=False", stacklevel=4)
+        warnings.warn("Input data is complex, switching to return_onesided=False", stacklevel=outside(2))
         onesided = False
     transforms = []
     for x in lines:
@@ -293,7 +292,7 @@ def istft(
         out, norm = out[..., edge : length - edge], norm[edge : length - edge]
     if not np.all(norm > 1e-10):
         hint = "" if boundary else " Possibly due to missing boundary"
-        warnings.warn(f"NOLA condition failed, STFT may not be invertible.{hint}", stacklevel=2)
+        warnings.warn(f"NOLA condition failed, STFT may not be invertible.{hint}", stacklevel=outside(2))
     out = out / constant(np.where(norm > 1e-10, norm, 1.0), out)
     out = np.moveaxis(out, -1, time_axis - 1 if freq_axis < time_axis else time_axis)
     return moved(np.arange(shape_of(out)[0]), out) / fs, out  # the first axis, whichever the time's is: so SciPy
