@@ -480,8 +480,7 @@ def cov(
         raise ValueError("m has more than 2 dimensions")
 
     def rows(v: Any) -> Any:
-        v = array_of(v)
-        v = np.atleast_2d(v)
+        v = np.atleast_2d(array_of(v))
         return np.transpose(v) if not rowvar and shape_of(v)[0] != 1 else v
 
     x = rows(x)
@@ -506,9 +505,10 @@ def cov(
     deviation = np.subtract(x, center)
     other = deviation if w is None else np.multiply(deviation, w)
     product = np.matmul(deviation, np.conj(np.transpose(other)))
-    scale = np.divide(1.0, np.maximum(divisor, 0.0)) if type(divisor) is Tracer or divisor > 0 else np.inf
-    if scale is np.inf:
+    none_left = type(divisor) is not Tracer and divisor <= 0
+    if none_left:
         warnings.warn("Degrees of freedom <= 0 for slice", RuntimeWarning, stacklevel=outside(2))
+    scale = np.inf if none_left else np.divide(1.0, np.maximum(divisor, 0.0))
     return convert(np.squeeze(np.multiply(product, scale)), aval_of(product).dtype)
 
 

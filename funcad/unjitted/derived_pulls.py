@@ -44,8 +44,6 @@ def input_of(trace: AbstractTrace, aval: Any) -> Tracer:
 class DerivedPull(Pull):
     """A pull by the rule; `rest` is its linear part."""
 
-    __slots__ = ("rest", "late", "consts", "run", "derived")
-
     def __init__(
         self,
         rest: Jaxpr,
@@ -216,7 +214,6 @@ compared_by[DerivedPull] = lambda pull: (pull.rest, pull.sources, pull.there)
 class ByProgram(DerivedPull):
     """Of one row: what its rule recorded when it ran on the values, transposed as it is."""
 
-    __slots__ = ("stacks",)
     alone = True
 
     def __init__(self, rest: Jaxpr, n_kept: int, there: Sequence[int]):
@@ -462,5 +459,3 @@ def _cut(
 def _by_elements(equations: Sequence[Equation]) -> bool:
     """Is each an operation element by element, which says no shape?"""
     return all([e.primitive.emit is not None and "shape" not in e.params for e in equations])
-
-

@@ -370,11 +370,12 @@ def element(tape: Any, x: Tracer, index: Any) -> Any:
     All elements of a small array get rows now, and those that are read later have this line, too: `getitem` makes them.
     """
     kind = type(index)
-    if kind is slice or open_traces != tape.open or state.checked or tape.notes is not None:
+    here = tape.here
+    if kind is slice or open_traces != tape.open or here["checked"] or tape.notes is not None:
         return None
     p: Any = x.primal
     shape, n, first = p.shape, x.tangent, len(tape.own)
-    size, source, frame = p.size, state.source, _getframe(2)
+    size, source, frame = p.size, here["source"], _getframe(2)
     at: Any = 0
     few = 1 < size <= _FEW or size <= _SOME and _reads_all(tape, n, size)
     if few:
@@ -399,8 +400,8 @@ def element(tape: Any, x: Tracer, index: Any) -> Any:
     if type(out) not in FLOATS:
         return None
     if source is None:  # this is `source_at`, where the line is known
-        known = internal.get(frame.f_code.co_filename) is False and state.observer is None
-        source = (frame.f_code, frame.f_lasti, state.scope) if known else tape.source_at(frame)
+        known = internal.get(frame.f_code.co_filename) is False and here["observer"] is None
+        source = (frame.f_code, frame.f_lasti, here["scope"]) if known else tape.source_at(frame)
     if few:
         if first > _MANY and tape.depth is None:  # whoever collects the numbers has many objects, none of them in a cycle
             thread = get_ident()

@@ -316,8 +316,6 @@ class WrittenPull(Pull):
 class WrittenSeveral(WrittenPull):
     """Of several results that have tangents: a function for each choice of those that have cotangents."""
 
-    __slots__ = ("ways",)
-
     def __init__(self, found: WrittenAhead, use: tuple, pattern: tuple, ones: tuple):
         super().__init__(found, use, pattern, ones, False)
         self.ways: Any = found.ways
@@ -343,8 +341,6 @@ class LinearPull(WrittenPull):
 
     Elements that are read are added where they were, in one buffer.
     """
-
-    __slots__ = ("of",)
 
     def __init__(self, use: tuple, pattern: tuple):
         primitive, avals, _, _, _, _, _ = use

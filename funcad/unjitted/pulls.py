@@ -109,7 +109,6 @@ def _family_table(primitive: Primitive) -> dict[str, Any] | None:
     return None
 
 
-@remembers(1000)
 def own_rule(jvp: Any) -> bool:
     """Is it a rule of funcad's? Another one was put into its place."""
     while type(jvp) is partial:
