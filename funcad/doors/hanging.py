@@ -13,7 +13,7 @@ from _thread import get_ident
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.machinery import ModuleSpec
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from funcad.doors.door_table import BY_OWN_CODE, CLASSES_BY_OWN_CODE, IN_CODE, I
 from funcad.doors.modules import hang_modules, hang_more, lock, make_entrances, take_down
 from funcad.host.progress import collector
 from funcad.host.where import after_interrupts, state, tracing
-from funcad.numpy.dispatch import find, whole_table
+from funcad.numpy.dispatch import find, implementation_of, whole_table
 
 
 def _recover() -> None:
@@ -136,12 +136,12 @@ def hang_learned(found: Any) -> bool:
             return False
         if found is np.ndarray:
             return hang_more(LEARNED)
-        named = [f for f in whole_table() if f is found or getattr(python_function(f), "__code__", None) is found]
-        function = named[0] if named else None
-        name = f"{getattr(function, '__module__', None) or 'numpy'}.{getattr(function, '__name__', '')}"
-        if function is None or find(np, name.split(".")[1:]) is not function or is_door(function):
+        if type(found) is CodeType:
+            found = next((f for f in whole_table() if getattr(python_function(f), "__code__", None) is found), None)
+        name = f"{getattr(found, '__module__', None) or 'numpy'}.{getattr(found, '__name__', '')}"
+        if found is None or find(np, name.split(".")[1:]) is not found or is_door(found) or implementation_of(found) is None:
             return False
-        code = python_function(function)
+        code = python_function(found)
         if code is None:
             return hang_more({"numpy": {name.removeprefix("numpy."): of_lists}})
         hang_code(code, of_lists, *name.rsplit(".", 1))

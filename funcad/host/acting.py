@@ -12,6 +12,7 @@ import functools
 import inspect
 import sys
 import types
+from collections.abc import Sequence
 from opcode import opmap
 from typing import Any
 
@@ -27,10 +28,9 @@ from funcad.host.conversions import (  # isort: skip
 )
 
 _CALLED = frozenset(  # names of what acts, or answers anew
-    "print open input next exec eval setattr delattr breakpoint random time logging warnings os sys"
-    " callback io_callback send write writelines flush save savetxt"
-    " savez dump readline perf_counter monotonic"
-    " normal standard_normal uniform integers randint rand randn choice permutation exponential".split()
+    "print open input next exec eval setattr delattr breakpoint random time logging warnings os sys callback io_callback send"
+    " write writelines flush save savetxt savez dump readline perf_counter monotonic normal standard_normal uniform integers"
+    " randint rand randn choice permutation exponential".split()
 )
 _FIXED: tuple[type, ...] = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
 _FIXED += (np.ufunc, type(np.sum), np.generic, np.dtype)
@@ -44,8 +44,8 @@ _TAKING = tuple("POP STORE PRECALL END DELETE LIST_APPEND MAP_ADD SET_ADD RETURN
 _CALL = "PRECALL" if "PRECALL" in opmap else "CALL"  # where the arguments are on the stack
 # of these NumPy looks into lists
 _JOINING = "array asarray concatenate stack vstack hstack dstack column_stack block meshgrid".split()
-
-
+_NUMPYS = frozenset(["numpy", "scipy"])
+_KNOWN = _NUMPYS | {"funcad"}
 _installed = weak_table("host.acting", "function of an installed package: may it act?")
 _hung = weak_table("host.lists", "function: the doors of what it gives lists are hung")
 
@@ -53,14 +53,9 @@ _hung = weak_table("host.lists", "function: the doors of what it gives lists are
 def acts(f: Any) -> bool:
     """May it do something that shows outside, or read what such a thing changes?"""
     users = [inspect.unwrap(user) for user in functions_behind(f)]
-    if any([is_a(u, types.MethodType) or is_a(mark_of(u), type) for u in users if not _is_known(u)]):
+    if any([is_a(u, types.MethodType) or is_a(mark_of(u), type) for u in users if _library(u) not in _KNOWN]):
         return True  # it has an object, which may change
-    return any([_acts(g) for user in users for g in reached_from(user)])
-
-
-def _is_known(f: Any) -> bool:
-    """Is it a function, method or object of funcad's, NumPy's or SciPy's?"""
-    return str(getattr(f, "__module__", None)).partition(".")[0] in ("funcad", "numpy", "scipy")
+    return any(_acts(g) for user in users for g in reached_from(user))  # of a large library the first that does is enough
 
 
 def _acts(f: types.FunctionType) -> bool:
@@ -91,7 +86,7 @@ def _acts_now(f: types.FunctionType) -> bool:
     names = _names(f)
     arrays = any(map(_may_be_written, names.values()))
     suspects = codes if arrays else [code for code in codes if not _STORES.isdisjoint(code.co_code[::2])]
-    return any([StackOf(names, code, f.__code__).found for code in suspects])
+    return any(StackOf(names, code, f.__code__).found for code in suspects)
 
 
 def _may_be_written(x: Any) -> bool:
@@ -103,15 +98,22 @@ def _names(f: types.FunctionType) -> dict[str, Any]:
     return {name: f.__globals__.get(name) for code in with_inner(f.__code__) for name in code.co_names} | contents(f)
 
 
-def hang_for_lists(f: Any) -> None:
-    """Doors of NumPy's functions that are given lists, of which it does not look into them."""
-    for g in [g for g in reached_from(f) if g not in _hung]:
-        _hung[g] = True
-        codes = list(with_inner(g.__code__))
-        for code in codes if any(map(makes_lists, codes)) else ():
-            for function in StackOf(_names(g), code, g.__code__).listed:
-                if getattr(function, "__name__", None) not in _JOINING:
-                    tracing.learned(function)
+def hang_for_lists(functions: Sequence[types.FunctionType]) -> None:
+    """Doors of NumPy's functions that these give lists, of which it does not look into them."""
+    for f in [f for f in functions if f not in _hung]:
+        _hung[f] = True
+        for code in filter(makes_lists, with_inner(f.__code__)):
+            names = _names(f)
+            if any([_library(names.get(name)) in _NUMPYS for name in (*code.co_names, *code.co_freevars)]):
+                for function in StackOf(names, code, f.__code__).listed:
+                    if _library(function) in _NUMPYS and getattr(function, "__name__", None) not in _JOINING:
+                        tracing.learned(function)
+
+
+def _library(x: Any) -> str:
+    """Where a function, method or module is from."""
+    owner = "numpy" if is_a(x, np.ufunc) else getattr(x, "__name__" if is_a(x, types.ModuleType) else "__module__", None)
+    return str(owner).partition(".")[0]
 
 
 class StackOf:

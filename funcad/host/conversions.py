@@ -16,7 +16,8 @@ import re
 import sys
 import types
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from opcode import opmap
 from types import BuiltinFunctionType, CodeType, FrameType
 from typing import Any
@@ -80,13 +81,13 @@ makers = table(
     same=None,
 )
 plainly = table("host.plainly", "id of a code that begins as it is: a weak reference to it", same=None)
+_MOST_CODES = 10_000
 _reached = table(
     "host.reached",
     "function of an installed package: the functions and objects that it may call",
-    4096,
+    _MOST_CODES,
     same=None,  # what a name of a module stands for may change: then it is learned, as of functions that cannot be seen
 )
-_writing_codes = table("host.writing codes", "code: does it write into arrays?")
 
 
 def starts_again(trace: Any, error: Exception) -> bool:
@@ -110,7 +111,7 @@ def starts_again(trace: Any, error: Exception) -> bool:
             makers[id(mark)] = mark
             plainly.pop(id(mark), None)
     _learned.update(marks)
-    if any(["ndarray" in code.co_names for user in users for code in _codes_behind(user)]):
+    if any(["ndarray" in code.co_names for user in users for code in _codes_of(reached_from(user))]):
         tracing.learned(np.ndarray)
     if stays:
         return False
@@ -121,11 +122,8 @@ def starts_again(trace: Any, error: Exception) -> bool:
     return True
 
 
-def _codes_behind(f: Any) -> list[types.CodeType]:
-    found = []
-    for user in reached_from(f):
-        found += with_inner(user.__code__)
-    return found
+def _codes_of(functions: Iterable[types.FunctionType]) -> list[types.CodeType]:
+    return [code for f in functions for code in with_inner(f.__code__)]
 
 
 def _names_seldom(users: list[Any]) -> bool:
@@ -142,29 +140,28 @@ def begins_lending(f: Any) -> bool:
     kind = type(f)
     mark = f.__code__ if kind is types.FunctionType else mark_of(f)
     at = id(mark)
-    if at in plainly:
-        return False
-    if at in makers:
-        return True
-    if type(mark) is not types.CodeType:
-        return False
-    if not is_internal(mark.co_filename) and _may_start_again(f) and acting.acts(f):
+    if at in plainly or at in makers or type(mark) is not types.CodeType:
+        return at in makers
+    if not is_internal(mark.co_filename) and _acts_and_writes(f):
         makers[at] = mark
         return True
     plainly[at] = weakref.ref(mark, functools.partial(_forget, at=at))  # funcad's own looks at what it calls itself
     return False
 
 
-def _may_start_again(f: Any) -> bool:
-    """Does it write, or call what only a twin gives traced values? What it gives lists gets its doors at once."""
-    codes = _codes_behind(f)
-    if any(map(makes_lists, codes)) and acting.acts(f):
-        acting.hang_for_lists(f)
-    return needs_buffers(f, codes=codes) or any([not _OF_COMPILED.isdisjoint(code.co_names) for code in codes])
+def _acts_and_writes(f: Any) -> bool:
+    """Does it act, and write or call what only a twin gives traced values? If it acts, what it gives lists gets its doors."""
+    reached = list(reached_from(f))
+    codes = _codes_of(reached)
+    writes = needs_buffers(f, codes=codes) or any([not _OF_COMPILED.isdisjoint(code.co_names) for code in codes])
+    if not (writes or any(map(makes_lists, codes))) or not acting.acts(f):
+        return False
+    acting.hang_for_lists(reached)
+    return writes
 
 
 def makes_lists(code: types.CodeType) -> bool:
-    return _LIST in code.co_code[::2] or code.co_name == "<listcomp>"
+    return _LIST in code.co_code[::2] or any([type(c) is CodeType and c.co_name == "<listcomp>" for c in code.co_consts])
 
 
 def _forget(gone: Any, at: int, known: Any = plainly) -> None:  # a default: at Python's end the name is gone
@@ -187,9 +184,10 @@ def needs_buffers(f: Any, code: Any = None, learned_only: bool = False, codes: S
     except TypeError:  # what cannot be hashed or weakly referred to is looked at each time
         known = None
     if known is None:
-        codes = _codes_behind(f) if codes is None else codes
+        codes = _codes_of(reached_from(f)) if codes is None else codes
         known = frozenset(codes if any(map(_code_writes, codes)) else ())
-        _remember(f, known)
+        with suppress(TypeError):
+            _known.setdefault(f, known)
     return bool(known) if code is None else code in known
 
 
@@ -257,16 +255,10 @@ def _held(f: types.FunctionType) -> list[Any]:
     return list(filter(callable, contents(f).values()))
 
 
-def _remember(f: Any, codes: frozenset[types.CodeType]) -> None:
-    try:
-        _known.setdefault(f, codes)
-    except TypeError:
-        return
-
-
 def reached_from(found: Any) -> Iterator[types.FunctionType]:
     """The functions that can be reached from an object that is a function or stands for one."""
     todo, seen = [found], set()
+    inside: dict[int, tuple] = {}
     while todo:
         f = todo.pop()
         if id(f) in seen:
@@ -280,10 +272,10 @@ def reached_from(found: Any) -> Iterator[types.FunctionType]:
             if str(f.__globals__.get("__name__")).partition(".")[0] in sys.stdlib_module_names:
                 continue
             yield f
-            todo += _next(f)
+            todo += _next(f, inside)
         elif kind is types.MethodType:
-            todo += [f.__func__, *_methods(type(f.__self__), f.__func__), *_inside(f.__self__, f.__func__)]
-            todo += [v for own in _methods(type(f.__self__), f.__func__) for v in _inside(f.__self__, own)]
+            todo += [f.__func__, *_methods(type(f.__self__), f.__func__), *_inside(f.__self__, f.__func__, inside)]
+            todo += [v for own in _methods(type(f.__self__), f.__func__) for v in _inside(f.__self__, own, inside)]
         elif kind is functools.partial:
             todo += [f.func, *f.args, *f.keywords.values()]
         elif isinstance(f, type):
@@ -293,7 +285,7 @@ def reached_from(found: Any) -> Iterator[types.FunctionType]:
             todo += [getattr(f, "__wrapped__", None), vars(kind).get("__call__")]
 
 
-def _next(f: types.FunctionType) -> list[Any]:
+def _next(f: types.FunctionType, inside: dict[int, tuple]) -> list[Any]:
     """What may be called by f; of an installed package's functions it is looked up once, for all functions that call them."""
     lasts = "-packages" in f.__code__.co_filename and "<locals>" not in f.__qualname__
     found: Any = _reached.get(f) if lasts else None
@@ -302,7 +294,7 @@ def _next(f: types.FunctionType) -> list[Any]:
         found = list(filter(callable, held))
         for x in held:
             if type(x) not in _CLOSED and type(x) is not types.ModuleType:
-                found += _inside(x, f)
+                found += _inside(x, f, inside)
         if lasts:
             found = _reached.put(f, [v for v in {id(v): v for v in found}.values() if not _ends(v)])
     return found
@@ -332,16 +324,28 @@ def referred(f: types.FunctionType) -> list[Any]:
     return found
 
 
-def _inside(x: Any, function: Any, depth: int = 2) -> list[Any]:
+def _inside(x: Any, function: Any, known: dict[int, tuple]) -> list[Any]:
     """The functions in a container or an object of the user's, and the methods that a function names of objects there."""
+    if id(x) not in known:
+        known[id(x)] = x, *_contained(x)
+    _, functions, kinds = known[id(x)]
+    return functions + [m for kind in kinds for m in _methods(kind, function)]
+
+
+def _contained(x: Any, depth: int = 2) -> tuple[list[Any], dict[type, None]]:
+    """What can be called in a container or an object of the user's, and the types of what is there."""
     if isinstance(x, (list, tuple, dict)):
         parts = list(x.values() if isinstance(x, dict) else x)
     elif is_a(x, (type, types.ModuleType)) or type(x).__module__.partition(".")[0] in _LIBRARIES:
-        return []
+        return [], {}
     else:
         parts = list(getattr(x, "__dict__", {}).values())
-    found = [v for v in parts if callable(v)] + [m for v in parts for m in _methods(type(v), function)]
-    return found + [v for part in parts if depth for v in _inside(part, function, depth - 1)]
+    functions, kinds = list(filter(callable, parts)), dict.fromkeys(map(type, parts))
+    for part in parts if depth else ():
+        more, others = _contained(part, depth - 1)
+        functions += more
+        kinds |= others
+    return functions, kinds
 
 
 def _methods(kind: type, function: Any) -> list[Any]:
@@ -375,20 +379,14 @@ def _names_in(code: types.CodeType) -> Sequence[str]:
     return code.co_names if len(codes) == 1 else [name for c in codes for name in c.co_names]
 
 
+@remembers(_MOST_CODES)
 def _code_writes(code: types.CodeType) -> bool:
-    found = _writing_codes.get(code)
-    return _writing_codes.put(code, _one_writes(code)) if found is None else found
-
-
-def _one_writes(code: types.CodeType) -> bool:
-    if not WRITING_NAMES.isdisjoint(code.co_names):
+    operations = code.co_code[::2]
+    if not (WRITING_NAMES.isdisjoint(code.co_names) and _STORES.isdisjoint(operations)):
         return True
     if any([type(c) is tuple and "out" in c for c in code.co_consts]):  # names of keyword arguments
         return True
     if not _IN_PLACE.isdisjoint(memoryview(code.co_code).cast("H")):
-        return True
-    operations = code.co_code[::2]
-    if not _STORES.isdisjoint(operations):
         return True
     if WRITTEN_ATTRIBUTES.isdisjoint(code.co_names) or _STORE_ATTRIBUTE not in operations:
         return False

@@ -295,7 +295,7 @@ def implements(
 
 def alias_of(function: Any) -> str:
     """What the results of a function of NumPy's or funcad's, or of a method of traced values, may share with its operands."""
-    found = function if hasattr(function, "alias") else TABLE.get(function) or _of_later_modules(function)
+    found = function if hasattr(function, "alias") else implementation_of(function)
     return getattr(found, "alias", "copy")
 
 
@@ -403,7 +403,7 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str
         if implementation is None and any([type(x) is Tracer and x.owner.level for x in inputs]):  # and no buffer
             implementation = _specials.get(ufunc)
         if implementation is None:
-            implementation = _of_later_modules(ufunc) if getattr(np, ufunc.__name__, None) is ufunc else None
+            implementation = implementation_of(ufunc) if getattr(np, ufunc.__name__, None) is ufunc else None
             if implementation is None and all([kinds.strip("O->") == "" for kinds in ufunc.types]):
                 return _of_objects(ufunc, *inputs)
             if implementation is None and not is_traced(known := plain_values(inputs), kwargs):  # nothing but buffers
@@ -417,7 +417,7 @@ def array_ufunc(ufunc: Any, method: str, inputs: Sequence[Any], kwargs: dict[str
     if method == "outer":
         return _outer(ufunc, *inputs, **kwargs)
     if ufunc not in TABLE and getattr(np, ufunc.__name__, None) is ufunc:
-        _of_later_modules(ufunc)
+        implementation_of(ufunc)
     implementation = _METHODS.get((ufunc, method))
     if implementation is None:
         if ufunc.nin != 2 or ufunc.nout != 1:
@@ -723,8 +723,10 @@ def whole_table() -> dict[Any, Callable[..., Any]]:
     return TABLE
 
 
-def _of_later_modules(function: Any) -> Callable[..., Any] | None:
-    """The implementation from the modules that are not loaded yet; the one named as the function's own module comes first."""
+def implementation_of(function: Any) -> Callable[..., Any] | None:
+    """What the table has for a function of NumPy's, if it has it; the module that may have it is loaded first."""
+    if function in TABLE:
+        return TABLE[function]
     named = LATER_NAMES.get(function.__name__)
     likely = f"funcad.{getattr(function, '__module__', '')}" if named is None else f"funcad.numpy.{named}"
     for name in (likely, *LATER) if likely in LATER else LATER:
@@ -737,9 +739,7 @@ def _of_later_modules(function: Any) -> Callable[..., Any] | None:
 
 def array_function(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """What `__array_function__` of a traced value does."""
-    implementation = TABLE.get(function)
-    if implementation is None:
-        implementation = _of_later_modules(function)
+    implementation = implementation_of(function)
     if implementation is not None:
         out, args, kwargs = out_given(implementation, args, kwargs)
         result = implementation(*args, **kwargs)

@@ -310,12 +310,12 @@ class Tape(Protector):
             source = here["source"]
             if source is None:
                 frame: Any = _getframe(3)  # this is `source_at`, without a call
-                inside = internal.get(frame.f_code.co_filename)
-                if inside:
-                    began = (here["began"] or _ALONE)[0]
-                    while inside and frame is not began and frame.f_back is not None:
-                        frame = frame.f_back
-                        inside = internal.get(frame.f_code.co_filename)
+                get = internal.get
+                while inside := get(frame.f_code.co_filename):
+                    frame = frame.f_back
+                    if frame is None:  # of a thread that begins with a derivative
+                        frame = _getframe(3)
+                        break
                 if inside is False and here["observer"] is None:
                     source = frame.f_code, frame.f_lasti, here["scope"]
                 else:
@@ -433,7 +433,7 @@ class Tape(Protector):
     # The row is the one that `record` would have written. What they look at, and in which order, is what costs: so each has the
     # lines that it needs, repeated, and a dictionary of kinds is asked with a small key.
 
-    def _enter(self) -> Any:
+    def enter_mode(self) -> Any:
         """Warnings of the operation that follows name the user's line, until `restore_warnings`."""
         mode = error_mode()
         if mode is not self.mode:
@@ -442,7 +442,7 @@ class Tape(Protector):
 
     def _computed(self, primitive: Any, operation: Callable[..., Any], *operands: Any) -> Any:
         mode = error_mode()
-        token = enter(self.user_line_mode) if mode is self.mode else self._enter()
+        token = enter(self.user_line_mode) if mode is self.mode else self.enter_mode()
         try:
             return operation(*operands)
         finally:
@@ -542,7 +542,7 @@ class Tape(Protector):
                 return None
         else:
             mode = error_mode()
-            token = enter(self.user_line_mode) if mode is self.mode else self._enter()
+            token = enter(self.user_line_mode) if mode is self.mode else self.enter_mode()
             try:
                 out = operation(p, q)  # or Python's own error
             finally:
@@ -641,7 +641,7 @@ class Tape(Protector):
                 out = bind(primitive, p, **(params or {})) if out is None else out
         else:
             mode = error_mode()
-            token = enter(self.user_line_mode) if mode is self.mode else self._enter()
+            token = enter(self.user_line_mode) if mode is self.mode else self.enter_mode()
             try:
                 out = ufunc(p)
             finally:
