@@ -332,19 +332,20 @@ def _inside(x: Any, function: Any, known: dict[int, tuple]) -> list[Any]:
     return functions + [m for kind in kinds for m in _methods(kind, function)]
 
 
-def _contained(x: Any, depth: int = 2) -> tuple[list[Any], dict[type, None]]:
-    """What can be called in a container or an object of the user's, and the types of what is there."""
-    if isinstance(x, (list, tuple, dict)):
-        parts = list(x.values() if isinstance(x, dict) else x)
-    elif is_a(x, (type, types.ModuleType)) or type(x).__module__.partition(".")[0] in _LIBRARIES:
-        return [], {}
-    else:
-        parts = list(getattr(x, "__dict__", {}).values())
-    functions, kinds = list(filter(callable, parts)), dict.fromkeys(map(type, parts))
-    for part in parts if depth else ():
-        more, others = _contained(part, depth - 1)
-        functions += more
-        kinds |= others
+def _contained(x: Any) -> tuple[list[Any], dict[type, None]]:
+    """What can be called in a container or an object of the user's, three deep, and the types of what is there."""
+    functions, kinds, parts = list[Any](), dict[type, None](), [x]
+    for _ in range(3):
+        found: list[Any] = []  # of data there may be millions: nothing is done for each number
+        for part in parts:
+            if isinstance(part, (list, tuple, dict)):
+                found += part.values() if isinstance(part, dict) else part
+            elif not (is_a(part, (type, types.ModuleType)) or type(part).__module__.partition(".")[0] in _LIBRARIES):
+                found += getattr(part, "__dict__", {}).values()
+        met = dict.fromkeys(map(type, found))
+        parts = [] if _CLOSED.issuperset(met) else [v for v in found if type(v) not in _CLOSED]
+        functions += filter(callable, parts)
+        kinds |= met
     return functions, kinds
 
 

@@ -6,6 +6,7 @@ import dis
 import importlib
 import importlib.util
 import math
+import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -281,10 +282,34 @@ def test_a_large_library_is_not_disassembled(tmp_path: Any, monkeypatch: pytest.
     large, read, looked = importlib.import_module("large_library"), [], []
     monkeypatch.setattr(acting.dis, "get_instructions", lambda code, real=dis.get_instructions: read.append(code) or real(code))
     contained = conversions._contained
-    monkeypatch.setattr(conversions, "_contained", lambda x, depth=2: looked.append(x) or contained(x, depth))
+    monkeypatch.setattr(conversions, "_contained", lambda x: looked.append(x) or contained(x))
     f = lambda x: large.f299(x) * 2.0
     assert grad(f)(2.0) == 5.0 and large.STATE.n == 300 + 1
     assert len({id(code) for code in read}) <= 10
     assert len([x for x in looked if x is large.REGISTRY]) <= 2
     read.clear()
     assert grad(lambda x: large.f299(x))(2.0) == 2.5 and len(read) <= 10
+
+
+def test_data_in_lists_are_not_walked_through() -> None:
+    """A function that refers to many numbers costs no call for each of them the first time."""
+    numbers = [float(i) for i in range(100_000)]
+    rows = {"pairs": [(float(i), i) for i in range(5_000)], "more": {"numbers": numbers, "by": WRITERS}}
+    calls = 0
+
+    def count(frame: Any, event: str, arg: Any) -> None:
+        nonlocal calls
+        calls += event == "call"
+
+    def f(x: Any) -> Any:
+        LOG.append(numbers[1])
+        b = A0.copy()
+        rows["more"]["by"]["set"](b, x)
+        return b.sum() * rows["pairs"][1][0]
+
+    sys.setprofile(count)
+    try:
+        slope = grad(f)(3.0)
+    finally:
+        sys.setprofile(None)
+    assert slope == 6.0 and calls < 60_000
