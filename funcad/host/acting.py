@@ -28,9 +28,9 @@ from funcad.host.conversions import (  # isort: skip
 )
 
 _CALLED = frozenset(  # names of what acts, or answers anew
-    "print open input next exec eval setattr delattr breakpoint random time logging warnings os sys callback io_callback send"
-    " write writelines flush save savetxt savez dump readline perf_counter monotonic normal standard_normal uniform integers"
-    " randint rand randn choice permutation exponential".split()
+    "print open input next exec eval setattr delattr breakpoint random time logging warnings os sys"
+    " callback io_callback send write writelines flush save savetxt savez dump readline perf_counter monotonic"
+    " normal standard_normal uniform integers randint rand randn choice permutation exponential".split()
 )
 _FIXED: tuple[type, ...] = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type)
 _FIXED += (np.ufunc, type(np.sum), np.generic, np.dtype)
@@ -55,7 +55,7 @@ def acts(f: Any) -> bool:
     users = [inspect.unwrap(user) for user in functions_behind(f)]
     if any([is_a(u, types.MethodType) or is_a(mark_of(u), type) for u in users if _library(u) not in _KNOWN]):
         return True  # it has an object, which may change
-    return any(_acts(g) for user in users for g in reached_from(user))  # of a large library the first that does is enough
+    return any(_acts(g) for user in users for g in reached_from(user))  # the first that does is enough
 
 
 def _acts(f: types.FunctionType) -> bool:
@@ -104,7 +104,7 @@ def hang_for_lists(functions: Sequence[types.FunctionType]) -> None:
         _hung[f] = True
         for code in filter(makes_lists, with_inner(f.__code__)):
             names = _names(f)
-            if any([_library(names.get(name)) in _NUMPYS for name in (*code.co_names, *code.co_freevars)]):
+            if not _NUMPYS.isdisjoint([_library(names.get(n)) for n in code.co_names + code.co_freevars]):
                 for function in StackOf(names, code, f.__code__).listed:
                     if _library(function) in _NUMPYS and getattr(function, "__name__", None) not in _JOINING:
                         tracing.learned(function)
