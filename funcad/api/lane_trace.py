@@ -233,7 +233,7 @@ class LaneTrace(AbstractTrace):
             values.append(value)
             atoms.append(x.atom)
         mode = error_mode()
-        token = enter(tape.user_line_mode) if mode is tape.mode and tape.user_line_mode is not None else tape.enter_mode()
+        token = enter(tape.user_line_mode) if mode is tape.mode and tape.user_line_mode is not None else tape._enter()
         try:
             out = operation(*values)
         # the user's errstate asks for it: the rule finds the lanes that raise

@@ -433,7 +433,7 @@ class Tape(Protector):
     # The row is the one that `record` would have written. What they look at, and in which order, is what costs: so each has the
     # lines that it needs, repeated, and a dictionary of kinds is asked with a small key.
 
-    def enter_mode(self) -> Any:
+    def _enter(self) -> Any:
         """Warnings of the operation that follows name the user's line, until `restore_warnings`."""
         mode = error_mode()
         if mode is not self.mode:
@@ -442,7 +442,7 @@ class Tape(Protector):
 
     def _computed(self, primitive: Any, operation: Callable[..., Any], *operands: Any) -> Any:
         mode = error_mode()
-        token = enter(self.user_line_mode) if mode is self.mode else self.enter_mode()
+        token = enter(self.user_line_mode) if mode is self.mode else self._enter()
         try:
             return operation(*operands)
         finally:
@@ -542,7 +542,7 @@ class Tape(Protector):
                 return None
         else:
             mode = error_mode()
-            token = enter(self.user_line_mode) if mode is self.mode else self.enter_mode()
+            token = enter(self.user_line_mode) if mode is self.mode else self._enter()
             try:
                 out = operation(p, q)  # or Python's own error
             finally:
@@ -641,7 +641,7 @@ class Tape(Protector):
                 out = bind(primitive, p, **(params or {})) if out is None else out
         else:
             mode = error_mode()
-            token = enter(self.user_line_mode) if mode is self.mode else self.enter_mode()
+            token = enter(self.user_line_mode) if mode is self.mode else self._enter()
             try:
                 out = ufunc(p)
             finally:

@@ -182,7 +182,7 @@ def _written(steps: Sequence[_Step], operands: Sequence[Any], strong: Sequence[i
         if primitive.silent:
             lines.append(f" {operation}")
         else:
-            lines += [" token = tape.enter_mode()", " try:", f"  {operation}", " finally:", "  if token is not None:"]
+            lines += [" token = tape._enter()", " try:", f"  {operation}", " finally:", "  if token is not None:"]
             lines += ["   restore_warnings(token)", "   if pending:", f"    deliver(primitive{i}, ({', '.join(ps)},))"]
         if step.row is None:
             names.append((f"o{i}", f"o{i}", "None"))
