@@ -20,10 +20,10 @@ from funcad.host import where
 from funcad.jitted import first_calls
 from funcad.jitted.account import COSTS
 from funcad.reads import code_reads
-from funcad.reads.refusals import forget_warnings
+from funcad.reads.refusals import given_reasons
 from tests import workers
 
-code_reads.count_as_library("tests.standin")  # it stands for CuPy
+code_reads.LIBRARIES.add("tests.standin")  # it stands for CuPy
 
 settings.register_profile("shared", deadline=None, suppress_health_check=[HealthCheck.too_slow])  # by how busy the machine is
 settings.load_profile("shared")
@@ -119,7 +119,7 @@ def settled_heap() -> Iterator[None]:
 @pytest.fixture(autouse=True)
 def _says_again() -> None:
     """What one test was warned of is said to the next one as well."""
-    forget_warnings()
+    given_reasons.clear()
 
 
 @pytest.fixture

@@ -788,7 +788,7 @@ def _length(observer: Observer, args: tuple, kwargs: dict) -> Any:
     if place is None or type(x) is np.ndarray:
         return len(x) if type(x) is np.ndarray else MISSING
     observer.stores.measured(x)
-    observer.guard(observer.place(place, "length", None, f"the length of {place.label}"), "scalar", len(x))
+    observer.sized(place, len(x))
     return len(x)
 
 

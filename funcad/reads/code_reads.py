@@ -23,13 +23,8 @@ from funcad.memo import remembers
 MISSING: Any = object()
 _ATTRIBUTES = frozenset(["LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"])
 _ASKING = frozenset(["getattr", "hasattr", "attrgetter", "vars", "__dict__"])  # whose names are strings
-_LIBRARIES = {"numpy", "scipy", "numba", "pandas", "funcad", "builtins", *sys.stdlib_module_names}
+LIBRARIES = {"numpy", "scipy", "numba", "pandas", "funcad", "builtins", *sys.stdlib_module_names}
 _INSTALLED = ("site-packages", "dist-packages")
-
-
-def count_as_library(name: str) -> None:
-    """A module or a package is nobody's own code, though it lies where the user's does."""
-    _LIBRARIES.add(name)
 
 
 class Reads(NamedTuple):
@@ -109,7 +104,7 @@ def content(cell: Any) -> Any:
 @remembers(4096)
 def is_library_module(name: str) -> bool:
     top = name.partition(".")[0]
-    if top in _LIBRARIES or name in _LIBRARIES:
+    if top in LIBRARIES or name in LIBRARIES:
         return True
     if top == "__main__":  # also where it is a tool's file, which runs the user's program in its place
         return False
@@ -179,4 +174,4 @@ def is_of_library(x: Any) -> bool:
 
 def is_settled(x: types.ModuleType) -> bool:
     """Is it a module of Python's, NumPy's or the like, whose numbers nobody exchanges?"""
-    return x.__name__.partition(".")[0] in _LIBRARIES
+    return x.__name__.partition(".")[0] in LIBRARIES

@@ -229,6 +229,9 @@ class Observer:
         if place.check is None:
             place.check, place.known, place.source = check, known, user_source(3)
 
+    def sized(self, place: Place, n: int) -> None:
+        self.guard(self.place(place, "length", None, f"the length of {place.label}"), "scalar", n)
+
     # -- reads
 
     def read(self, parent: Place | None, step: str, key: Any, label: str, x: Any) -> Any:
@@ -396,8 +399,7 @@ class Observer:
     def spread(self, x: Any, deep: int = 1) -> None:
         """All items of a container are read, or all attributes of an object."""
         place, kind = self.origin.get(id(x)), type(x)
-        if self.stores.rearranged(x):
-            self.refuse(f"{place.label if place else kind.__name__} is read as a whole after the function has changed it")
+        self._is_as_found(x, place)
         if not deep or deep > 1 and id(x) in self.spread_over:
             return
         if deep > 1:
@@ -413,8 +415,7 @@ class Observer:
         place, kind = self.origin.get(id(x)), type(x)
         if not depth or not issubclass(kind, CONTAINERS):
             return x
-        if self.stores.rearranged(x):
-            self.refuse(f"{place.label if place else kind.__name__} is read as a whole after the function has changed it")
+        self._is_as_found(x, place)
         values = list(self._parts(place, x, kind))
         if kind not in (list, tuple, dict):
             if any(map(self.is_input, values)):
@@ -425,23 +426,30 @@ class Observer:
             return x if all([a is b for a, b in zip(values, x.values())]) else dict(zip(x, values))
         return x if all([a is b for a, b in zip(values, x)]) else kind(values)
 
+    def _is_as_found(self, x: Any, place: Place | None) -> None:
+        if self.stores.rearranged(x):
+            self.refuse(f"{place.label if place else type(x).__name__} is read as a whole after the function has changed it")
+
+    def sliced(self, x: Any, key: slice) -> Any:
+        """Part of a list or a tuple that was there before: no more of it is read."""
+        place = self.origin[id(x)]
+        self._is_as_found(x, place)
+        return type(x)(self._elements(place, x, key))
+
+    def _elements(self, place: Place, x: Any, which: slice) -> Iterator[Any]:
+        self.sized(place, len(x))
+        for i, v in list(enumerate(x))[which]:
+            yield self.read(place, "item", i, f"{place.label}[{i}]", v)
+
     def _parts(self, place: Place | None, x: Any, kind: type) -> Iterator[Any]:
-        if issubclass(kind, LISTS):
-            if place is None:
-                yield from x
-                return
-            self.guard(self.place(place, "length", None, f"the length of {place.label}"), "scalar", len(x))
-            for i, v in enumerate(list(x)):
-                yield self.read(place, "item", i, f"{place.label}[{i}]", v)
+        if place is None:
+            yield from x if issubclass(kind, LISTS) else dict.values(x) if issubclass(kind, dict) else ()
+        elif issubclass(kind, LISTS):
+            yield from self._elements(place, x, slice(None))
         elif issubclass(kind, dict):
-            if place is None:
-                yield from dict.values(x)
-                return
             self.keys(place, x)
             for k, v in list(dict.items(x)):
                 yield self.read(place, "entry", k, f"{place.label}[{k!r:.40}]", v)
-        elif place is None:
-            return
         elif issubclass(kind, (set, frozenset)):
             self.guard(self.place(place, "again", "set", place.label), "set", elements_of(x))
             self._keyed(x, place)

@@ -21,14 +21,14 @@ from funcad.memo import weak_table
 
 _T = TypeVar("_T")
 _MOST_REASONS = 100  # of one code, whose reasons may name keys and attributes
-_said = weak_table("reads.said", "code that is not compiled: its files, and the reasons that were given", same=None)
+given_reasons = weak_table("reads.said", "code that is not compiled: its files, and the reasons that were given", same=None)
 _INSTALLED = ("site-packages", "dist-packages")
 
 
 def warn_once(code: CodeType | None, reason: str, text: str) -> None:
     """Warn at the user's first line outside funcad and installed packages, unless that was said of this code before."""
     code = warn_once.__code__ if code is None else code
-    said = _said.setdefault(code, set())
+    said = given_reasons.setdefault(code, set())
     if (code.co_filename, reason) in said:  # codes of two files may be equal
         return
     if len(said) >= _MOST_REASONS:
@@ -39,11 +39,6 @@ def warn_once(code: CodeType | None, reason: str, text: str) -> None:
     while frame.f_back is not None and _is_theirs(frame.f_code.co_filename):
         frame, level = frame.f_back, level + 1
     warnings.warn(NotCompiledWarning(text), stacklevel=level)
-
-
-def forget_warnings() -> None:
-    """Say everything again."""
-    _said.clear()
 
 
 def _is_theirs(filename: str) -> bool:

@@ -260,7 +260,7 @@ class Seen(Hooks):
                 observer.content(value)
             elif issubclass(kind, CONTAINERS):
                 observer.stores.measured(value)
-                observer.guard(observer.place(place, "length", None, f"the length of {place.label}"), "scalar", len(value))
+                observer.sized(place, len(value))
         return value
 
     def _number(self, observer: Observer | None, value: Any) -> Any:
@@ -465,6 +465,8 @@ def item(x: Any, key: Any) -> Any:
     if issubclass(kind, np.ndarray):
         observer.content(x)
         return x[key]
+    if type(key) is slice and kind in (list, tuple):
+        return observer.sliced(x, key)
     if type(key) is slice or not issubclass(kind, _ITEMS) and is_library(kind) and kind.__module__ != "os":
         observer.spread(x, 3)
         return x[key]
@@ -490,12 +492,12 @@ def _read_item(observer: Observer, place: Place, x: Any, key: Any) -> Any:
             observer.missing(place, "has", key, label)
         else:
             n = observer.stores.length(x)
-            observer.guard(observer.place(place, "length", None, f"the length of {place.label}"), "scalar", n)
+            observer.sized(place, n)
         raise
     if type(key) is int and issubclass(kind, LISTS):
         n = observer.stores.length(x)
         if key < 0:
-            observer.guard(observer.place(place, "length", None, f"the length of {place.label}"), "scalar", n)
+            observer.sized(place, n)
             key += len(x)
         if key >= n:  # what the function has appended
             return found

@@ -144,7 +144,7 @@ class Stores:
             observer.guard(observer.place(place, "again", "keys", f"the keys of {place.label}"), "names", keys_of(before))
             found = [(k, v, "entry") for k, v in before.items()]
         elif is_a(x, (list, collections.deque)):
-            observer.guard(observer.place(place, "length", None, f"the length of {place.label}"), "scalar", len(before))
+            observer.sized(place, len(before))
             found = [(i, v, "item") for i, v in enumerate(before)]
         elif is_a(x, set):
             observer.guard(observer.place(place, "again", "set", place.label), "set", elements_of(x, before))

@@ -395,7 +395,7 @@ def test_what_was_said_goes_with_the_code() -> None:
         return names["f"]
 
     gc.collect()
-    before = len(refusals._said)
+    before = len(refusals.given_reasons)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         for _ in range(3):
@@ -409,7 +409,7 @@ def test_what_was_said_goes_with_the_code() -> None:
     code_reads.reads_of.cache_clear()  # type: ignore[attr-defined]
     run._names_in.cache_clear()  # type: ignore[attr-defined]
     gc.collect()
-    assert len(refusals._said) == before
+    assert len(refusals.given_reasons) == before
 
 
 # -- pickled, copied, forked, sent

@@ -57,3 +57,66 @@ def test_it_is_what_the_plain_function_reads(name: str, way: str, settings_of_th
                 else:
                     np.testing.assert_allclose(found, wanted, rtol=1e-14)
             change(i)
+
+
+CHANGES: dict[str, Callable[[dict, int], Any]] = {
+    "inside": lambda s, i: s["numbers"].__setitem__(4, 1.5 * i),
+    "outside": lambda s, i: s["numbers"].__setitem__(8, 1.5 * i),
+    "longer": lambda s, i: s["numbers"].append(2.0),
+    "moved": lambda s, i: s["numbers"].insert(0, 1.0 * i),
+    "another": lambda s, i: s.__setitem__("numbers", [1.0 * i] * 9),
+    "deep": lambda s, i: s["rows"][4]["more"][1].append(i),
+    "reversed": lambda s, i: s["rows"].reverse(),
+}
+SLICES: dict[str, Callable[[Any, dict], Any]] = {
+    "numbers": lambda x, s: x * sum(s["numbers"][2:6]),
+    "backwards": lambda x, s: x * sum([k * v for k, v in enumerate(s["numbers"][::-2])]),
+    "the last": lambda x, s: x * sum(s["numbers"][-3:]),
+    "empty": lambda x, s: x * len(s["numbers"][5:2]),
+    "of a tuple": lambda x, s: x * sum(s["rows"][4]["more"][:1]),
+    "an array": lambda x, s: np.sum(x * np.array(s["numbers"][1:4])),
+    "of a slice": lambda x, s: x * s["numbers"][2:8][1:3][0],
+    "records": lambda x, s: x * sum([sum(r["more"][1]) for r in s["rows"][3:6]]),
+    "identity": lambda x, s: x * (s["rows"][3:6][1] is s["rows"][4]),
+    "a text": lambda x, s: x * len(str(s["rows"][3:6])),
+    "written": lambda x, s: [s["rows"][2:4][0].update(a=7.0), x * s["rows"][2]["a"]][1],
+    "appended": lambda x, s: [s["numbers"].append(1.0), x * sum(s["numbers"][:3])][1],
+}
+
+
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("name", SLICES)
+def test_slices_of_lists(name: str, change: str) -> None:
+    rows = [{"a": 1.0 * i, "more": (i, [i])} for i in range(10)]
+    first: dict[str, Any] = {"rows": rows, "numbers": [1.0 * i for i in range(10)]}
+    second = copy.deepcopy(first)
+    plain, jitted = (lambda x: SLICES[name](x, first)), jit(lambda x: SLICES[name](x, second))
+    for i in range(4):
+        for _ in range(2):
+            np.testing.assert_allclose(jitted(X), plain(X), rtol=1e-14)
+            assert first == second
+        CHANGES[change](first, i)
+        CHANGES[change](second, i)
+
+
+def test_of_a_long_list_the_slice_alone_is_read() -> None:
+    rows = [{"a": 1.0 * i, "more": (i, [i])} for i in range(5000)]
+    f = jit(lambda x: x * sum([r["a"] for r in rows[:5]]))
+    for _ in range(5):
+        f(X)
+    calls = 0
+
+    def count(frame: Any, event: str, arg: Any) -> None:
+        nonlocal calls
+        calls += 1
+
+    sys.setprofile(count)
+    try:
+        found = f(X)
+    finally:
+        sys.setprofile(None)
+    np.testing.assert_allclose(found, X * 10.0)
+    assert calls < 100
+    rows[4]["a"] = 0.0
+    np.testing.assert_allclose(f(X), X * 6.0)
