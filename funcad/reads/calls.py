@@ -46,7 +46,7 @@ from funcad.reads.attributes import attribute, delete_attribute, is_users_functi
 from funcad.reads.code_reads import MISSING, draws, is_library
 from funcad.reads.later import Later, LaterMethod, all_now, is_live, now, text
 from funcad.reads.lending import call_lending
-from funcad.reads.observer import CONTAINERS, Observer, how_computed, how_printed
+from funcad.reads.observer import CONTAINERS, DEEP, Observer, how_computed, how_printed
 from funcad.reads.places import call_key, is_scalar, reference, shown
 from funcad.reads.refusals import constant
 from funcad.reads.refused_calls import named
@@ -490,25 +490,26 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
         by_reference = traced and x.dtype.kind not in "bi" or _takes_by_reference(f)
         if not by_reference:
             observer.content(x)
-    elif observer.of(x) is not None:
-        if hasattr(kind, "__next__"):
-            observer.refuse(f"{observer.origin[id(x)].label} is an iterator, which moves on")
-        observer.stores.entrusted(x, f)
-        if type(f) in _HASHABLE and f in _SHALLOW and issubclass(kind, CONTAINERS):
-            return observer.handed(x)
-        elif callable(x) and _top(f) == "funcad":  # which calls it, as its twin
+    elif kind in (list, tuple) and observer.of(x) is None:
+        if not _TOLD.issuperset(map(type, x)):
+            given = [_given(observer, v, traced, f) for v in x]
+            return x if all([a is b for a, b in zip(given, x)]) else kind(given)
+    else:
+        inside, place, top = issubclass(kind, CONTAINERS), observer.of(x), _top(f)
+        if place is not None:
+            if hasattr(kind, "__next__"):
+                observer.refuse(f"{place.label} is an iterator, which moves on")
+            observer.stores.entrusted(x, f)
+        shallow = type(f) in _HASHABLE and f in _SHALLOW
+        if inside and (shallow or traced or top == "funcad"):
+            return observer.handed(x, 1 if shallow else DEEP, not shallow)
+        if top == "funcad" and callable(x):  # which calls it, as its twin
             return x
-        elif issubclass(kind, CONTAINERS) and (traced or _top(f) == "funcad"):
-            return observer.handed(x, _DEEP)
-        else:
+        if place or inside or top not in ("builtins", "funcad") and not is_library(kind):
             observer.content(x)
-    elif kind in (list, tuple) and not _TOLD.issuperset(map(type, x)):
-        given = [_given(observer, v, traced, f) for v in x]
-        return x if all([a is b for a, b in zip(given, x)]) else kind(given)
     return x
 
 
-_DEEP = 6
 _TOLD = frozenset([float, int, bool, complex, str, bytes, type(None)])  # what a list of them holds needs no look
 _NUMBERS = frozenset([Tracer, float, int, bool, complex])
 _SHALLOW = frozenset(

@@ -32,34 +32,22 @@ from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
 from funcad.reads.code_reads import MISSING, content, draws, is_library, is_of_library
 from funcad.reads.key_orders import KeyOrders
-from funcad.reads.places import (
-    INPUTS,
-    Guards,
-    Place,
-    array_of,
-    bytes_of,
-    dict_of,
-    elements_of,
-    found_as,
-    is_number,
-    is_scalar,
-    key_of,
-    keys_of,
-    needed,
-    path_of,
-    reference,
-)  # fmt: skip
 from funcad.reads.refusals import Refusal, Unplaced
 from funcad.reads.refused_calls import refusal_of
 from funcad.tree.same import held_by, same, slots_of
 from funcad.twin.twins import Untwinnable, is_twin
+
+from funcad.reads.places import (  # isort: skip
+    INPUTS, Guards, Place, array_of, bytes_of, dict_of, elements_of, found_as, is_number, is_scalar, key_of, keys_of, needed,
+    path_of, reference,
+)  # fmt: skip
 
 LISTS = (list, tuple, collections.deque)
 CONTAINERS = (*LISTS, dict, set, frozenset)
 _OPEN = (*CONTAINERS, types.SimpleNamespace, functools.partial, types.MappingProxyType, weakref.ref, threading.local)
 _CODE = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, np.ufunc)
 _VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
-_DEEP = 6  # containers in containers that are told by their contents
+DEEP = 6  # libraries' objects in one another that are told; others are without end
 
 
 def how_printed() -> str:
@@ -113,7 +101,7 @@ class Observer:
         self.chosen = False  # was one?
         self.classes: set[int] = set()  # whose bases are told
         self.results: dict[Any, Any] = {}  # results of functions of the user's that have a cache
-        self.spread_over: set[int] = set()
+        self.spread_over: dict[Place, int] = {}  # how deep
         self.later: set[int] = set()  # objects whose methods are called when the program runs
         self.ufuncs: dict[Any, Any] = {}  # what is called in their place
         self.attributes: dict[tuple[int, str], Any] = {}  # of objects, that were read and are what they were
@@ -363,19 +351,24 @@ class Observer:
         check = ("long", 2) if len(bases) == 2 else ("each", tuple(map(weakref.ref, bases)))
         self.guard(self.place(place, "attribute", "__mro__", f"the bases of {kind.__name__}"), *check)
 
-    def content(self, x: Any, deep: int = _DEEP) -> None:
+    def content(self, x: Any, deep: int = DEEP) -> None:
         """x goes where nobody sees what becomes of it: all that it holds is told."""
-        kind = type(x)
-        if kind is Tracer:
-            if id(x) in self.tracers:
-                raise self.not_placed(x)
-            return
-        if is_scalar(x) or issubclass(kind, _CODE):
-            return
-        if issubclass(kind, np.ndarray):
-            self._array_content(x)
-        elif self.of(x) is not None or issubclass(kind, CONTAINERS):
-            self.spread(x, deep)
+        todo, made = [(x, deep)], {}
+        while todo:
+            x, deep = todo.pop()
+            kind = type(x)
+            if kind is Tracer:
+                if id(x) in self.tracers:
+                    raise self.not_placed(x)
+            elif is_scalar(x) or issubclass(kind, _CODE) or id(x) in made:
+                continue
+            elif issubclass(kind, np.ndarray):
+                self._array_content(x)
+            elif self.of(x) is not None:
+                todo += self._told(x, deep)
+            elif issubclass(kind, CONTAINERS) or not is_library(kind):
+                made[id(x)] = x  # by the function, which may change it later
+                todo += self._told(x, deep)
 
     def _array_content(self, x: Any) -> None:
         place, base = self.origin.get(id(x)), x
@@ -398,22 +391,29 @@ class Observer:
 
     def spread(self, x: Any, deep: int = 1) -> None:
         """All items of a container are read, or all attributes of an object."""
+        for v, left in list(self._told(x, deep)):
+            self.content(v, left)
+
+    def _told(self, x: Any, deep: int) -> Iterator[tuple[Any, int]]:
         place, kind = self.origin.get(id(x)), type(x)
         self._is_as_found(x, place)
-        if not deep or deep > 1 and id(x) in self.spread_over:
+        if not deep or deep > 1 and place is not None and self.spread_over.get(place, 0) >= deep:
             return
-        if deep > 1:
-            self.spread_over.add(id(x))
+        if place is not None:
+            self.spread_over[place] = deep
+        left = deep - 1 if not issubclass(kind, _OPEN) and is_library(kind) else deep
         for v in self._parts(place, x, kind):
             if self.is_input(v):  # which Python hands out as it is
                 raise self.not_placed(v)
             if deep > 1:
-                self.content(v, deep - 1)
+                yield v, left
 
-    def handed(self, x: Any, depth: int = 1) -> Any:
-        """Items of a container are handed out, so many levels deep: gives x, or where items are inputs, a copy with these."""
+    def handed(self, x: Any, depth: int = 1, whole: bool = False) -> Any:
+        """Items of a container, so deep, are handed out (`whole`: the rest is told): x, or a copy with inputs."""
         place, kind = self.origin.get(id(x)), type(x)
         if not depth or not issubclass(kind, CONTAINERS):
+            if whole and not depth:
+                self.content(x)
             return x
         self._is_as_found(x, place)
         values = list(self._parts(place, x, kind))
@@ -421,7 +421,7 @@ class Observer:
             if any(map(self.is_input, values)):
                 raise self.not_placed(next(filter(self.is_input, values)))
             return x
-        values = [self.handed(v, depth - 1) for v in values]
+        values = [self.handed(v, depth - 1, whole) for v in values]
         if kind is dict:
             return x if all([a is b for a, b in zip(values, x.values())]) else dict(zip(x, values))
         return x if all([a is b for a, b in zip(values, x)]) else kind(values)
@@ -432,9 +432,8 @@ class Observer:
 
     def sliced(self, x: Any, key: slice) -> Any:
         """Part of a list or a tuple that was there before: no more of it is read."""
-        place = self.origin[id(x)]
-        self._is_as_found(x, place)
-        return type(x)(self._elements(place, x, key))
+        self._is_as_found(x, self.origin[id(x)])
+        return type(x)(self._elements(self.origin[id(x)], x, key))
 
     def _elements(self, place: Place, x: Any, which: slice) -> Iterator[Any]:
         self.sized(place, len(x))
@@ -443,7 +442,8 @@ class Observer:
 
     def _parts(self, place: Place | None, x: Any, kind: type) -> Iterator[Any]:
         if place is None:
-            yield from x if issubclass(kind, LISTS) else dict.values(x) if issubclass(kind, dict) else ()
+            held = x if issubclass(kind, dict) else {} if issubclass(kind, (set, frozenset)) else dict_of(x)
+            yield from x if issubclass(kind, LISTS) else list(dict.values(held))
         elif issubclass(kind, LISTS):
             yield from self._elements(place, x, slice(None))
         elif issubclass(kind, dict):

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import copy
+import json
 import os
 import sys
 import threading
+import types
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -13,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from funcad import grad, jit
+from funcad import grad, jit, tree
 from funcad.errors import NotCompiledWarning
 from funcad.jitted import first_calls
 from tests.reads.many_reads import CASES, X
@@ -120,3 +122,56 @@ def test_of_a_long_list_the_slice_alone_is_read() -> None:
     assert calls < 100
     rows[4]["a"] = 0.0
     np.testing.assert_allclose(f(X), X * 6.0)
+
+
+class Branch:
+    def __init__(self, value: Any, *parts: Any) -> None:
+        self.value, self.parts = value, list(parts)
+
+    def __repr__(self) -> str:
+        return f"Branch({self.value!r}, {self.parts!r})"
+
+
+def nested(leaf: Any, depth: int, around: Callable[[Any], Any]) -> Any:
+    for _ in range(depth):
+        leaf = around(leaf)
+    return leaf
+
+
+DEEP: dict[str, tuple[Callable[[Any], Any], Callable[[Any, Any], Any]]] = {
+    "text": (lambda part: [part], lambda x, s: x * len(str(s))),
+    "json": (lambda part: {"a": part}, lambda x, s: x * len(json.dumps(s))),
+    "copy": (lambda part: [part], lambda x, s: x * len(str(copy.deepcopy({"k": s})))),
+    "objects": (lambda part: Branch(1, part), lambda x, s: x * len(repr(s))),
+    "records": (lambda part: types.SimpleNamespace(a=(part,)), lambda x, s: x * len(f"{s}")),
+    "circle": (lambda part: [part], lambda x, s: x * len(str([s, s.append(s) if len(s) < 2 else None]))),
+    "tree": (lambda part: [part], lambda x, s: x * sum(tree.leaves(tree.map(lambda v: v * x[0], s)))),
+}
+
+
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+@pytest.mark.parametrize("depth", [1, 3, 7, 12, 40])
+@pytest.mark.parametrize("name", DEEP)
+def test_what_goes_where_nobody_sees_is_told_however_deep(name: str, depth: int) -> None:
+    around, f = DEEP[name]
+    leaf = [1.5]
+    s = nested(leaf, depth, around)
+    jitted = jit(lambda x: f(x, s))
+    for i in range(3):
+        for _ in range(3):
+            np.testing.assert_allclose(jitted(X), f(X, s), rtol=1e-14)
+        leaf[0] = 10.0**i + 0.25
+
+
+def test_a_long_chain_of_objects_is_told_without_recursion() -> None:
+    chain = last = Chained(0)
+    for i in range(1500):
+        last.next = last = Chained(i)
+    f = jit(lambda x: x * bool(str(chain)))
+    for _ in range(4):
+        np.testing.assert_allclose(f(X), X)
+
+
+class Chained:
+    def __init__(self, n: int) -> None:
+        self.n, self.next = n, None
