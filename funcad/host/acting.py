@@ -112,8 +112,8 @@ def hang_for_lists(functions: Sequence[types.FunctionType]) -> None:
 
 def _library(x: Any) -> str:
     """Where a function, method or module is from."""
-    owner = "numpy" if is_a(x, np.ufunc) else getattr(x, "__name__" if is_a(x, types.ModuleType) else "__module__", None)
-    return str(owner).partition(".")[0]
+    name = "__name__" if is_a(x, types.ModuleType) else "__module__"
+    return "numpy" if is_a(x, np.ufunc) else str(getattr(x, name, None)).partition(".")[0]
 
 
 class StackOf:

@@ -122,8 +122,8 @@ def starts_again(trace: Any, error: Exception) -> bool:
     return True
 
 
-def _codes_of(functions: Iterable[types.FunctionType]) -> list[types.CodeType]:
-    return [code for f in functions for code in with_inner(f.__code__)]
+def _codes_of(functions: Iterable[types.FunctionType]) -> list[CodeType]:
+    return [c for f in functions for c in with_inner(f.__code__)]
 
 
 def _names_seldom(users: list[Any]) -> bool:
@@ -140,7 +140,7 @@ def begins_lending(f: Any) -> bool:
     kind = type(f)
     mark = f.__code__ if kind is types.FunctionType else mark_of(f)
     at = id(mark)
-    if at in plainly or at in makers or type(mark) is not types.CodeType:
+    if at in plainly or at in makers or type(mark) is not CodeType:
         return at in makers
     if not is_internal(mark.co_filename) and _acts_and_writes(f):
         makers[at] = mark
@@ -153,15 +153,15 @@ def _acts_and_writes(f: Any) -> bool:
     """Does it act, and write or call what only a twin gives traced values? If it acts, what it gives lists gets its doors."""
     reached = list(reached_from(f))
     codes = _codes_of(reached)
-    writes = needs_buffers(f, codes=codes) or any([not _OF_COMPILED.isdisjoint(code.co_names) for code in codes])
+    writes = needs_buffers(f, codes=codes) or any([not _OF_COMPILED.isdisjoint(c.co_names) for c in codes])
     if not (writes or any(map(makes_lists, codes))) or not acting.acts(f):
         return False
     acting.hang_for_lists(reached)
     return writes
 
 
-def makes_lists(code: types.CodeType) -> bool:
-    return _LIST in code.co_code[::2] or any([type(c) is CodeType and c.co_name == "<listcomp>" for c in code.co_consts])
+def makes_lists(code: CodeType) -> bool:
+    return _LIST in code.co_code[::2] or "<listcomp>" in [getattr(c, "co_name", None) for c in code.co_consts]
 
 
 def _forget(gone: Any, at: int, known: Any = plainly) -> None:  # a default: at Python's end the name is gone
@@ -184,7 +184,7 @@ def needs_buffers(f: Any, code: Any = None, learned_only: bool = False, codes: S
     except TypeError:  # what cannot be hashed or weakly referred to is looked at each time
         known = None
     if known is None:
-        codes = _codes_of(reached_from(f)) if codes is None else codes
+        codes = codes or _codes_of(reached_from(f))
         known = frozenset(codes if any(map(_code_writes, codes)) else ())
         with suppress(TypeError):
             _known.setdefault(f, known)
@@ -366,22 +366,22 @@ def contents(f: types.FunctionType) -> dict[str, Any]:
     return found
 
 
-def with_inner(code: types.CodeType) -> list[types.CodeType]:
+def with_inner(code: CodeType) -> list[CodeType]:
     """The code, and those inside it."""
     found = [code]
     for c in code.co_consts:
-        if type(c) is types.CodeType:
+        if type(c) is CodeType:
             found += with_inner(c)
     return found
 
 
-def _names_in(code: types.CodeType) -> Sequence[str]:
+def _names_in(code: CodeType) -> Sequence[str]:
     codes = with_inner(code)
     return code.co_names if len(codes) == 1 else [name for c in codes for name in c.co_names]
 
 
 @remembers(_MOST_CODES)
-def _code_writes(code: types.CodeType) -> bool:
+def _code_writes(code: CodeType) -> bool:
     operations = code.co_code[::2]
     if not (WRITING_NAMES.isdisjoint(code.co_names) and _STORES.isdisjoint(operations)):
         return True

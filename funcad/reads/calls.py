@@ -46,7 +46,7 @@ from funcad.reads.attributes import attribute, delete_attribute, is_users_functi
 from funcad.reads.code_reads import MISSING, draws, is_library
 from funcad.reads.later import Later, LaterMethod, all_now, is_live, now, text
 from funcad.reads.lending import call_lending
-from funcad.reads.observer import CONTAINERS, DEEP, Observer, how_computed, how_printed
+from funcad.reads.observer import CONTAINERS, DEEP, VIEWS, Observer, how_computed, how_printed
 from funcad.reads.places import call_key, is_scalar, reference, shown
 from funcad.reads.refusals import constant
 from funcad.reads.refused_calls import named
@@ -333,9 +333,7 @@ class LibraryCall:
         elif type(f) not in _HASHABLE and id(f) in observer.origin and _top(type(f)) != "funcad":
             observer.spread(f, 3)  # an object that can be called, which reads what it holds
         if type(f) in _HASHABLE and f in _APPLYING and not is_users_function(args[0]):
-            for items in [observer.handed(a) for a in args if type(a) in (list, tuple)]:
-                for x in [x for x in items if type(x) is np.ndarray]:
-                    observer.content(x)
+            args = tuple([_run_through(observer, a, f in (builtins.sum, functools.reduce)) for a in args])
         traced = any(map(_is_traced, args))
         if not traced:
             _writes(observer, f, args, kwargs)
@@ -344,6 +342,20 @@ class LibraryCall:
         if kwargs:
             kwargs = {k: _given(observer, a, traced, f) for k, a in kwargs.items()}
         return tracing.door_of(f)(*args, **kwargs) if state.lender is None else call_lending(f, args, kwargs)
+
+
+def _run_through(observer: Observer, x: Any, at_once: bool) -> Any:
+    """What is handed to `map` and the like, whose arrays are told; of an iterator where all of it runs `at_once`."""
+    found: Any = x if type(x) in VIEWS else ()
+    if type(x) in (list, tuple):
+        found = observer.handed(x)
+    elif at_once and hasattr(type(x), "__next__"):
+        found = list(x)
+        x = iter(found)
+    for v in found:
+        if type(v) is np.ndarray:
+            observer.content(v)
+    return x
 
 
 def _changed_by(f: Any, owner: Any, args: tuple) -> tuple[Any, str, tuple]:
@@ -461,8 +473,8 @@ _HASHABLE = frozenset(
 
 
 def _is_traced(x: Any) -> bool:
-    kind = type(x)
-    return kind is Tracer or (kind is list or kind is tuple) and not _TOLD.issuperset(map(type, x)) and any(map(_is_traced, x))
+    values = x.values() if type(x) is dict else x if type(x) in (list, tuple) else ()
+    return type(x) is Tracer or not _TOLD.issuperset(map(type, values)) and any(map(_is_traced, values))
 
 
 def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
@@ -487,7 +499,7 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
         if x.__name__ in _CHANGING.get(type(x.__self__), ()):  # map(found.append, ...)
             observer.refuse(f"{observer.origin[id(x.__self__)].label} is changed by {x.__name__}, which is handed over")
     if kind is np.ndarray:
-        by_reference = traced and x.dtype.kind not in "bi" or _takes_by_reference(f)
+        by_reference = traced and x.dtype.kind not in "bi" or _takes_by_reference(f, traced)
         if not by_reference:
             observer.content(x)
     elif kind in (list, tuple) and observer.of(x) is None:
@@ -503,9 +515,7 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
         shallow = type(f) in _HASHABLE and f in _SHALLOW
         if inside and (shallow or traced or top == "funcad"):
             return observer.handed(x, 1 if shallow else DEEP, not shallow)
-        if top == "funcad" and callable(x):  # which calls it, as its twin
-            return x
-        if place or inside or top not in ("builtins", "funcad") and not is_library(kind):
+        if (place or inside) and not (top == "funcad" and callable(x)):  # which calls it, as its twin
             observer.content(x)
     return x
 
@@ -524,27 +534,17 @@ _APPLYING = frozenset([builtins.map, builtins.filter, builtins.sum, functools.re
 
 _BY_REFERENCE = frozenset(  # functions that read arrays of positions and masks when the program runs
     [np.take, np.where, np.take_along_axis, np.put_along_axis, np.choose, np.searchsorted, np.interp, np.dot, np.matmul, np.sum]
-    + [
-        np.einsum,
-        np.tensordot,
-        np.mean,
-        np.compress,
-        np.multiply,
-        np.add,
-        np.subtract,
-        np.divide,
-        np.logical_and,
-        np.logical_or,
-    ]
+    + [np.einsum, np.tensordot, np.mean, np.compress, np.multiply, np.add, np.subtract, np.divide]
+    + [np.logical_and, np.logical_or]
     + [np.maximum, np.minimum, np.concatenate, np.stack, np.power, np.equal, np.not_equal, np.less, np.greater]
 )
 
 
-def _takes_by_reference(f: Any) -> bool:
-    """Does the program read the arrays that f is given, where it gets traced values sooner or later?"""
+def _takes_by_reference(f: Any, traced: bool) -> bool:
+    """Does the program read the arrays that f is given beside traced values?"""
     owner = getattr(f, "__self__", f)
     ours = "funcad.numpy.indexing" in (type(owner).__module__, getattr(f, "__module__", None))
-    return ours or type(f) in _HASHABLE and f in _BY_REFERENCE
+    return ours or traced and type(f) in _HASHABLE and f in _BY_REFERENCE
 
 
 def _given_function(observer: Observer, x: Any, f: Any) -> Any:

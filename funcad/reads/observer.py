@@ -46,7 +46,7 @@ LISTS = (list, tuple, collections.deque)
 CONTAINERS = (*LISTS, dict, set, frozenset)
 _OPEN = (*CONTAINERS, types.SimpleNamespace, functools.partial, types.MappingProxyType, weakref.ref, threading.local)
 _CODE = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, np.ufunc)
-_VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
+VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 DEEP = 6  # libraries' objects in one another that are told; others are without end
 
 
@@ -288,7 +288,7 @@ class Observer:
             self.guard(place, "class", weakref.ref(kind))  # a method of an object in C, made anew at each access
             self.read(place, "attribute", "__self__", f"{place.label}.__self__", x.__self__)
             self.guard(self.place(place, "attribute", "__name__", place.label), "scalar", x.__name__)
-        elif kind in _VIEWS:
+        elif kind in VIEWS:
             self.refuse(f"{place.label} is a view of a dict, which shows what that holds by then")
         elif issubclass(kind, weakref.ref):
             self.guard(place, *reference(x))
@@ -366,7 +366,7 @@ class Observer:
                 self._array_content(x)
             elif self.of(x) is not None:
                 todo += self._told(x, deep)
-            elif issubclass(kind, CONTAINERS) or not is_library(kind):
+            elif issubclass(kind, CONTAINERS):
                 made[id(x)] = x  # by the function, which may change it later
                 todo += self._told(x, deep)
 
@@ -396,12 +396,12 @@ class Observer:
 
     def _told(self, x: Any, deep: int) -> Iterator[tuple[Any, int]]:
         place, kind = self.origin.get(id(x)), type(x)
-        self._is_as_found(x, place)
+        self._as_found(x, place)
         if not deep or deep > 1 and place is not None and self.spread_over.get(place, 0) >= deep:
             return
         if place is not None:
             self.spread_over[place] = deep
-        left = deep - 1 if not issubclass(kind, _OPEN) and is_library(kind) else deep
+        left = deep - (not issubclass(kind, _OPEN) and is_library(kind))
         for v in self._parts(place, x, kind):
             if self.is_input(v):  # which Python hands out as it is
                 raise self.not_placed(v)
@@ -415,7 +415,7 @@ class Observer:
             if whole and not depth:
                 self.content(x)
             return x
-        self._is_as_found(x, place)
+        self._as_found(x, place)
         values = list(self._parts(place, x, kind))
         if kind not in (list, tuple, dict):
             if any(map(self.is_input, values)):
@@ -426,13 +426,13 @@ class Observer:
             return x if all([a is b for a, b in zip(values, x.values())]) else dict(zip(x, values))
         return x if all([a is b for a, b in zip(values, x)]) else kind(values)
 
-    def _is_as_found(self, x: Any, place: Place | None) -> None:
+    def _as_found(self, x: Any, place: Place | None) -> None:
         if self.stores.rearranged(x):
             self.refuse(f"{place.label if place else type(x).__name__} is read as a whole after the function has changed it")
 
     def sliced(self, x: Any, key: slice) -> Any:
         """Part of a list or a tuple that was there before: no more of it is read."""
-        self._is_as_found(x, self.origin[id(x)])
+        self._as_found(x, self.origin[id(x)])
         return type(x)(self._elements(self.origin[id(x)], x, key))
 
     def _elements(self, place: Place, x: Any, which: slice) -> Iterator[Any]:
@@ -442,8 +442,7 @@ class Observer:
 
     def _parts(self, place: Place | None, x: Any, kind: type) -> Iterator[Any]:
         if place is None:
-            held = x if issubclass(kind, dict) else {} if issubclass(kind, (set, frozenset)) else dict_of(x)
-            yield from x if issubclass(kind, LISTS) else list(dict.values(held))
+            yield from x if issubclass(kind, LISTS) else dict.values(x) if issubclass(kind, dict) else ()
         elif issubclass(kind, LISTS):
             yield from self._elements(place, x, slice(None))
         elif issubclass(kind, dict):

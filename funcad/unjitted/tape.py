@@ -710,7 +710,15 @@ class Tape(Protector):
         return self._of_kind(dot_general_p, (x, y), (p, q), (tx, ty), params, bits, out)
 
     def _of_kind(
-        self, primitive: Any, args: tuple, primals: tuple, numbers: tuple, params: dict, bits: Any, out: Any, source: Any = None
+        self,
+        primitive: Any,
+        args: tuple,
+        primals: tuple,
+        numbers: tuple,
+        params: dict,
+        bits: Any,
+        out: Any,
+        source: Any = None,
     ) -> Any:
         """The traced result of an operation on arrays of one dtype that has been computed, whose rule asks no question."""
         p: Any = primals[0]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import functools
 import json
 import os
+import pprint
 import sys
 import threading
 import types
@@ -175,3 +177,43 @@ def test_a_long_chain_of_objects_is_told_without_recursion() -> None:
 class Chained:
     def __init__(self, n: int) -> None:
         self.n, self.next = n, None
+
+
+def test_arrays_in_a_dictionary_that_goes_into_a_library() -> None:
+    table = np.array([1.0, 2.0, 3.0])
+    f = jit(lambda x: x * np.sum(copy.copy({"x": x, "table": table})["table"]) + np.sum(x))
+    g = jit(lambda x: x * len(pprint.pformat({"more": {"table": [table.tolist()]}})))
+    for i in range(4):
+        table[1] = 10.0**i
+        for _ in range(3):
+            np.testing.assert_allclose(f(X), X * np.sum(table) + np.sum(X), rtol=1e-14)
+            np.testing.assert_allclose(g(X), X * len(pprint.pformat({"more": {"table": [table.tolist()]}})))
+
+
+WHOLE: dict[str, Callable[[Any, dict], Any]] = {
+    **{f.__name__: (lambda x, d, f=f: x * f(d["a"])) for f in (np.sum, np.mean, np.max, np.linalg.norm, np.sort, sum)},
+    "dot": lambda x, d: x * np.dot(d["a"], d["b"]),
+    "einsum": lambda x, d: x * np.einsum("i,i->", d["a"], d["b"]),
+    "stack": lambda x, d: x * np.stack([d["a"], d["b"]])[0],
+    "concatenate": lambda x, d: x * np.concatenate([d["a"], d["b"]])[1],
+    "take": lambda x, d: x * np.take(d["a"], 1),
+    "map": lambda x, d: x * sum(map(np.sum, [d["a"], d["b"]])),
+    "map of values": lambda x, d: x * sum(map(np.mean, d.values())),
+    "sum of values": lambda x, d: x * sum(d.values()),
+    "sum of a generator": lambda x, d: x * sum(v for _, v in d.items()),
+    "reduce": lambda x, d: x * functools.reduce(np.add, d.values()),
+    "reduce a generator": lambda x, d: x * functools.reduce(np.multiply, (v for v in d.values())),
+    "beside the argument": lambda x, d: np.sum(x * d["a"]) + np.dot(x, d["a"]) + np.sum(np.stack([x, d["a"]])),
+}
+
+
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+@pytest.mark.parametrize("name", WHOLE)
+def test_arrays_that_were_there_before_are_looked_at_again(name: str) -> None:
+    """Whatever function of NumPy's has computed with them alone, before a traced value had a part in it."""
+    d = {"a": np.array([1.0, 2.0, 3.0]), "b": np.array([4.0, 5.0, 6.0])}
+    f = jit(lambda x: WHOLE[name](x, d))
+    for i in range(4):
+        for _ in range(3):
+            np.testing.assert_allclose(f(X), WHOLE[name](X, d), rtol=1e-14)
+        d["a"][1] = 10.0**i
