@@ -29,7 +29,7 @@ from funcad.autograd.differential_operators import (
 )  # fmt: skip
 # isort: on
 
-_MODULES = "builtins core misc numpy scipy test_util tracer util wrap_util".split()  # loaded when they are first used
+_MODULES = "builtins core extend misc numpy scipy test_util tracer util wrap_util".split()  # loaded when they are first used
 
 
 def install() -> None:
@@ -55,8 +55,8 @@ def install() -> None:
 if _typing.TYPE_CHECKING:
     # isort: off
     from funcad.autograd import (
-        builtins as builtins, core as core, misc as misc, numpy as numpy, scipy as scipy, test_util as test_util,
-        tracer as tracer, util as util, wrap_util as wrap_util,
+        builtins as builtins, core as core, extend as extend, misc as misc, numpy as numpy, scipy as scipy,
+        test_util as test_util, tracer as tracer, util as util, wrap_util as wrap_util,
     )  # fmt: skip
     from funcad.autograd.extend import primitive as primitive
     # isort: on
