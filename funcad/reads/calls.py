@@ -349,7 +349,7 @@ def _run_through(observer: Observer, x: Any, at_once: bool) -> Any:
     found: Any = x if type(x) in VIEWS else ()
     if type(x) in (list, tuple):
         found = observer.handed(x)
-    elif at_once and hasattr(type(x), "__next__"):
+    elif at_once and hasattr(type(x), "__next__") and observer.of(x) is None:
         found = list(x)
         x = iter(found)
     for v in found:
