@@ -70,7 +70,7 @@ def _text(program: Program, library: str, row: str) -> str:
     return "\n".join([_START, first, "imported = time.process_time()", program.text, measured, _END])
 
 
-def _run(text: str, checkout: str, cache: str) -> list[float]:
+def printed(text: str, checkout: str, cache: str) -> list[float]:
     """What a new process prints, whose modules are those of a checkout."""
     environment = {**os.environ, "PYTHONPATH": checkout, "PYTHONPYCACHEPREFIX": cache}
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -87,7 +87,7 @@ def measured(program: Program, checkouts: dict[str, str], rounds: int, cache: st
         answers: dict[str, dict[str, float]] = {}
         for library, checkout in checkouts.items():
             for run in list(_RUNS)[: None if turn else 1]:
-                begun, imported, first, last, answer = _run(_text(program, library, run), checkout, cache)
+                begun, imported, first, last, answer = printed(_text(program, library, run), checkout, cache)
                 answers.setdefault(run, {})[library] = answer
                 spans = {(run, ""): last - begun, (run, "after imports"): last - imported, (run, "further"): last - first}
                 spans |= {("first call", ""): first - begun, ("first call", "after imports"): first - imported}
@@ -125,8 +125,9 @@ def _tables(results: dict[str, dict[str, Times]], libraries: list[str]) -> str:
     return "\n".join(lines)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+def asked(about: str | None) -> tuple[argparse.Namespace, dict[str, str]]:
+    """The options of a benchmark of new processes, and its columns: funcad, another checkout, autograd if it is installed."""
+    parser = argparse.ArgumentParser(description=(about or "").partition("\n")[0])
     parser.add_argument("words", nargs="*", help="only the programs whose name has one of these words")
     parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the least is taken (default: 3)")
     parser.add_argument("--beside", metavar="FOLDER", help="another checkout of funcad, as a column")
@@ -138,6 +139,11 @@ def main() -> None:
         checkouts["beside"] = str(Path(options.beside).resolve())
     if importlib.util.find_spec("autograd"):
         checkouts["autograd"] = here
+    return options, checkouts
+
+
+def main() -> None:
+    options, checkouts = asked(__doc__)
     chosen = [p for p in PROGRAMS if not options.words or any(word in p.name for word in options.words)]
     results = {}
     with tempfile.TemporaryDirectory() as cache:

@@ -10,14 +10,13 @@ autograd is optional, as a column of first gradients, and so is a checkout besid
 
 from __future__ import annotations
 
-import argparse
 import datetime
 import importlib.util
 import sys
 import tempfile
 from pathlib import Path
 
-from benchmarks.cold import _run
+from benchmarks.cold import asked, printed
 from benchmarks.harness import markdown, versions
 
 MADE = "def f(x):\n    STATE.append(1)\n    return np.sum(x**2) * "  # it acts, as most programs do
@@ -72,7 +71,7 @@ def measured(name: str, checkouts: dict[str, str], rounds: int, cache: str) -> d
         for column, checkout in checkouts.items():
             _, before, factor = PROGRAMS[name]
             imports = IMPORTS.get(column, IMPORTS["funcad"])
-            *times, answer = _run(RUN.format(imports=imports, before=before, made=MADE, factor=factor), checkout, cache)
+            *times, answer = printed(RUN.format(imports=imports, before=before, made=MADE, factor=factor), checkout, cache)
             answers.add(round(answer, 9))
             if turn:
                 found[column] = [min(a, 1e3 * b) for a, b in zip(found.get(column, [float("inf")] * 3), times)]
@@ -82,18 +81,7 @@ def measured(name: str, checkouts: dict[str, str], rounds: int, cache: str) -> d
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("words", nargs="*", help="only the programs whose name has one of these words")
-    parser.add_argument("--rounds", type=int, default=3, help="rounds, of which the least is taken (default: 3)")
-    parser.add_argument("--beside", metavar="FOLDER", help="another checkout of funcad, as a column")
-    parser.add_argument("--results", metavar="FILE", help="write the table there, with the date and the versions")
-    options = parser.parse_args()
-    here = str(Path(__file__).resolve().parents[1])
-    checkouts = {"funcad": here}
-    if options.beside:
-        checkouts["beside"] = str(Path(options.beside).resolve())
-    if importlib.util.find_spec("autograd"):
-        checkouts["autograd"] = here
+    options, checkouts = asked(__doc__)
     lines = [["ms", "the function", "second gradient", *[f"first gradient: {column}" for column in checkouts]]]
     with tempfile.TemporaryDirectory() as cache:
         for name, (library, _, _) in PROGRAMS.items():
