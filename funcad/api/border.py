@@ -129,7 +129,7 @@ to_close_up: set[type] = set()  # what stands for an array, which a function giv
 
 def flat_values(value: Any) -> tuple[list[Any], Any]:
     """The leaves and the structure of what a user's function was given or gave, with the arrays behind buffers."""
-    leaves, structure = tree.flatten(value)
+    leaves, structure = tree.flatten(value if state.observer is None else state.observer.returned(value))
     if len(leaves) == 1:
         kind = type(leaves[0])
         if kind is _ndarray or kind is Tracer and leaves[0].owner.level:

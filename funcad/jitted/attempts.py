@@ -217,8 +217,9 @@ class TwinRun:
                     raise Refusal("a context variable is set, and what the program calls may read it", "")
             if observer.storing:
                 raise Refusal(f"{observer.storing}, which is called by a library, stores something", "")
-            self.guards, self.ran = observer.guards(), observer.ran
             observer.orders.handed(result)
+            result = observer.returned(result)
+            self.guards, self.ran = observer.guards(), observer.ran
             self.orders = observer.orders.seen or bool(self.ran)
             return result
         except Refusal as refusal:

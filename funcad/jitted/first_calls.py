@@ -32,7 +32,6 @@ from funcad.configuration import config
 from funcad.host.devices import enter, error_mode
 from funcad.host.where import is_internal, noted, outside, state, written_for_others
 from funcad.jitted.account import COSTS
-from funcad.jitted.attempts import Attempts
 from funcad.jitted.path_entries import Resting
 from funcad.jitted.paths import LONGEST
 from funcad.memo import weak_table
@@ -127,19 +126,8 @@ def _unsaid() -> Callable[[str, int], None]:
     return said
 
 
-def with_own_containers(core: Any, args: tuple, kwargs: dict, in_tree: Any, leaves: list) -> tuple[tuple, dict]:
-    """The arguments as a trace has them: the caller's containers stay as they are."""
-    if _CONTAINERS.isdisjoint(map(type, (*args, *kwargs.values()))):
-        return args, kwargs
-    if core.static_nums or core.static_names:
-        return Attempts(core, args, kwargs, in_tree, set()).arguments(leaves)
-    args, keywords = in_tree.unflatten(leaves[: in_tree.num_leaves])
-    return args, {name: keywords[name] for name in kwargs}
-
-
 def observed(core: Any, args: tuple, kwargs: dict, in_tree: Any, leaves: list, key: Any) -> Any:
     """The result of f, as a program would give it."""
-    args, kwargs = with_own_containers(core, args, kwargs, in_tree, leaves)
     before = {id(x): x.copy("K") for x in leaves if type(x) is np.ndarray and x.flags.writeable}
     rows, mode = noted.rows, error_mode()
     try:

@@ -33,9 +33,9 @@ from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, prune, used_inputs
 from funcad.ir.trace import any_tracer, plain_values
 from funcad.ir.tracer import Tracer, array_type
+from funcad.jitted import first_calls
 from funcad.jitted.account import Abandoned, Cost
 from funcad.jitted.attempts import run_again
-from funcad.jitted.first_calls import is_observed, may_run_itself, observed, with_own_containers
 from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
 from funcad.jitted.jit_call import specialised_call, static_key, written_calls
 from funcad.jitted.jit_inspect import Lowered, explained, exported, exported_to_c, kernel_text, profiled, source_text
@@ -517,7 +517,7 @@ class Core:
             return self._call(args, kwargs, tries + 1)
         inputs = [*captured, *leaves]
         if entry.itself and self._waits(entry, inputs):
-            return plainly(self, *with_own_containers(self, args, kwargs, entry.in_tree, leaves))
+            return plainly(self, args, kwargs)
         written = tree.leaves(self._split(args, kwargs)[1:]) if entry.written else []
         if entry.written and not may_commit(entry, written):
             return self.f(*args, **kwargs)
@@ -626,7 +626,7 @@ class Core:
     def _un_jitted(self, args: tuple, kwargs: dict, refusal: Refusal | None = None) -> Any:
         """The function itself, and a warning, once, when its result stands."""
         if state.observer is not None:  # a part of a function that is traced, which is not compiled either
-            return state.observer.runs_as(self.f)(*args, **kwargs)
+            return state.observer.runs_as(self.f, refusal)(*args, **kwargs)
         reason, policy = self.cache.refused, self.not_compiled or config.not_compiled
         if policy == "raise" and reason is not None:
             raise NotCompiledWarning(self._reason(reason))
@@ -778,8 +778,8 @@ class Core:
             raise
         if entry is None and result is not None:
             self.cache.account.called()
-        if entry is None and result is not None and is_observed(self, key, came):
-            result.append(observed(self, args, kwargs, in_tree, leaves, key))
+        if entry is None and result is not None and first_calls.is_observed(self, key, came):
+            result.append(first_calls.observed(self, args, kwargs, in_tree, leaves, key))
             return leaves, entry, key  # type: ignore[return-value]
         if entry is None:
             ran = result is not None and key._replace(answers=(), orders=None) in self.cache.observed  # a trace may forget it
@@ -788,16 +788,17 @@ class Core:
                 if entry is None:
                     with missed(self.cache, key, self.f, self.argument_names(args)) as report:
                         self.cache.note_changes(key, self.f)
-                        itself = result is not None and may_run_itself(self, key, came)
+                        itself = result is not None and first_calls.may_run_itself(self, key, came)
                         most = self.cache.account.longest() if itself else None
                         if making is not None:
                             making.enter_context(many_objects())
                         try:
-                            entry = Tracing(self, args, kwargs, in_tree, avals, leaves, result, most).entry(ran)
+                            tracing = Tracing(self, args, kwargs, in_tree, avals, leaves, result, most)
+                            entry = tracing.entry(ran or itself and first_calls.OBSERVES)
                         except Abandoned:
                             most = -1
                         if most == -1:
-                            result.append(observed(self, args, kwargs, in_tree, leaves, key))  # type: ignore[union-attr]
+                            result.append(first_calls.observed(self, args, kwargs, in_tree, leaves, key))  # type: ignore[union-attr]
                             return leaves, entry, key  # type: ignore[return-value]
                         if any_tracer(entry.consts):
                             report(f"jit of {name_of(self.f)}: the program is not kept, because it captured traced values")

@@ -226,7 +226,7 @@ class Cache:
         self.sizes: dict[Any, Any] = {}  # families of programs that differ in sizes, see backends/sizes.py
         self.derived: dict[Any, Cache] = {}  # of the function's derivatives, see derived_programs.py
         self.advised = False  # has explain_cache_misses advised on the number of shapes?
-        self.tracer: int | None = None  # the thread that holds `tracing`
+        self.tracer: tuple[int, int] | None = None  # the thread that holds `tracing`, as Python and the system name it
         self.renew_locks()
         self._count_from_zero()
 
@@ -443,7 +443,7 @@ class Cache:
         owned = self.tracing.acquire(blocking=False) or self._wait()
         try:
             if owned:
-                outer, self.tracer = self.tracer, threading.get_ident()
+                outer, self.tracer = self.tracer, (threading.get_ident(), threading.get_native_id())
             yield
         finally:
             if owned:
@@ -454,14 +454,25 @@ class Cache:
         """Wait for the turn; False if the thread that has it stands at one place of its program for long."""
         seen, since = None, time.monotonic()
         while not self.tracing.acquire(timeout=POLL):
-            frame = sys._current_frames().get(self.tracer or 0)
-            where = (id(frame), frame.f_lasti) if frame is not None else None
+            thread, native = self.tracer or (0, 0)
+            frame = sys._current_frames().get(thread)
             now = time.monotonic()
+            where = (id(frame), frame.f_lasti, _busy(native) or now) if frame is not None else None
             if where != seen:
                 seen, since = where, now
             elif now - since > STALLED_AFTER:
                 return False
         return True
+
+
+def _busy(thread: int) -> Any:
+    """What stays the same while a thread of this process waits for others; None: it computes, or a disk is read for it."""
+    try:
+        with open(f"/proc/self/task/{thread}/stat", "rb") as file:
+            said = file.read().rpartition(b")")[2].split()
+    except OSError:  # another system than Linux, where nobody says
+        return (0, 0)
+    return None if said[0] in (b"R", b"D") else tuple(said[11:13])  # its state, and the time that it has had of processors
 
 
 def _gone(cache: weakref.ref[Cache], _: Any, ends: Any = sys.is_finalizing) -> None:

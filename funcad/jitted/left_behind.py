@@ -17,7 +17,7 @@ import collections
 import functools
 import importlib
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -102,12 +102,25 @@ def arguments_kept(found: Found, values: Iterator[Any] | list[Any]) -> Iterator[
     """
     objects = [x for x in values if type(x) is not Tracer and dict_of(x)] if found.stored_attributes else []
     kept = [_Kept("an argument", x) for x in objects]
+    containers = [_Kept("an argument", x) for x in _containers(values)]
     results: list[Any] = []
     yield results
+    for k in containers:
+        if names := k.left(False):
+            raise _stored(k.label_of(names[0]), names[0], False, found)
     for k in kept:
         for n, v in k.items().items() if not _holds(results, k.x) else ():
             if type(v) is Tracer and v is not k.before.get(n) and n in found.stored_attributes:
                 raise _stored(k.label_of(n), n, True, found)
+
+
+def _containers(values: Iterable[Any]) -> Iterator[Any]:
+    """The lists and dicts that these are made of."""
+    for x in values:
+        if is_a(x, (list, dict)):
+            yield x
+        if is_a(x, (list, dict, tuple)):
+            yield from _containers(dict.values(x) if is_a(x, dict) else x)
 
 
 def _holds(x: Any, wanted: Any) -> bool:

@@ -50,7 +50,7 @@ class Tracing:
         self.most = most  # equations, after which a recording is given up
 
     def entry(self, ran: bool = False) -> Entry:
-        """A program of f. `ran`: f has run on values of the signature, so that what a trace cannot do is no error of f's."""
+        """A program of f. `ran`: f has run on values of the signature, or may: what a trace cannot do is no error of f's."""
         with many_objects():
             return self._entry(ran)
 
@@ -91,7 +91,9 @@ class Tracing:
                     entry = self._traced_with(set(), recorder, given)
             except Exception as error:
                 stored_before(core, *self.call, happened, error)
-                raise
+                if happened:
+                    raise
+                raise Raised(error) from error  # f itself tells whether it is one of f's
             finally:
                 self.avals, self.leaves = avals, leaves
         if not recorder.started:

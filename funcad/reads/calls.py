@@ -52,7 +52,7 @@ from funcad.reads.refusals import constant
 from funcad.reads.refused_calls import named
 from funcad.reads.replays import replayed, spoken, told_key
 from funcad.reads.selections import SELECTIONS
-from funcad.reads.stores import held_before
+from funcad.reads.stores import KEEPING, held_before
 
 _MANAGED = contextlib.contextmanager(lambda: None).__code__  # type: ignore[arg-type, return-value]
 _DISPATCHED = functools.singledispatch(lambda x: x).__code__
@@ -74,17 +74,6 @@ _CHANGING = {  # methods that change what they belong to
     np.ndarray: "fill sort partition itemset setflags resize put byteswap".split(),
 }
 _VIEWS = frozenset("reshape transpose ravel view swapaxes squeeze diagonal".split())  # methods that read no element
-_HIGHER = (
-    builtins.map,
-    builtins.filter,
-    builtins.sorted,
-    builtins.min,
-    builtins.max,
-    builtins.sum,
-    functools.reduce,
-    builtins.any,
-)
-_HIGHER += (builtins.all, itertools.accumulate, itertools.starmap, itertools.takewhile, itertools.dropwhile, builtins.list)
 _KEEPERS = frozenset([functools.partial, functools.wraps, functools.update_wrapper, builtins.id, builtins.hash, builtins.repr])
 
 
@@ -332,8 +321,11 @@ class LibraryCall:
                 return found
         elif type(f) not in _HASHABLE and id(f) in observer.origin and _top(type(f)) != "funcad":
             observer.spread(f, 3)  # an object that can be called, which reads what it holds
-        if type(f) in _HASHABLE and f in _APPLYING and not is_users_function(args[0]):
-            args = tuple([_run_through(observer, a, f in (builtins.sum, functools.reduce)) for a in args])
+        if type(f) in _HASHABLE and f in _APPLYING:
+            args = tuple([_applied(observer, a) for a in args])
+            kwargs = {k: _applied(observer, a) for k, a in kwargs.items()}
+        if type(f) in _HASHABLE and f in _RUNNING or _top(f) in ("math", "statistics", "heapq", "_heapq", "collections"):
+            args = tuple([told_on_its_way(observer, a, f) for a in args])
         traced = any(map(_is_traced, args))
         if not traced:
             _writes(observer, f, args, kwargs)
@@ -344,17 +336,21 @@ class LibraryCall:
         return tracing.door_of(f)(*args, **kwargs) if state.lender is None else call_lending(f, args, kwargs)
 
 
-def _run_through(observer: Observer, x: Any, at_once: bool) -> Any:
-    """What is handed to `map` and the like, whose arrays are told; of an iterator where all of it runs `at_once`."""
-    found: Any = x if type(x) in VIEWS else ()
-    if type(x) in (list, tuple):
-        found = observer.handed(x)
-    elif at_once and hasattr(type(x), "__next__") and observer.of(x) is None:
-        found = list(x)
-        x = iter(found)
-    for v in found:
-        if type(v) is np.ndarray:
-            observer.content(v)
+def _applied(observer: Observer, x: Any) -> Any:
+    """What is handed to `map` and the like: what a library's function is given there is seen, each time."""
+    if x is None or type(x) in _HASHABLE and x in _answers:  # `filter(None, ...)`
+        return functools.partial(_told_to, observer, bool if x is None else x)
+    return called(observer, x, None) if callable(x) and type(x) is not Tracer and not is_users_function(x) else x
+
+
+def _told_to(observer: Observer, f: Any, *args: Any) -> Any:
+    return f(*[_given(observer, a, False, f) for a in args])
+
+
+def told_on_its_way(observer: Observer, x: Any, f: Any) -> Any:
+    """What f, of a library, runs through: of an iterator that the function has made, or a view of a dict, each is told then."""
+    if type(x) in VIEWS or hasattr(type(x), "__next__") and observer.of(x) is None:
+        return map(functools.partial(_given, observer, traced=False, f=f), x)
     return x
 
 
@@ -480,11 +476,12 @@ def _is_traced(x: Any) -> bool:
 def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
     """An argument on its way into a library's function."""
     kind = type(x)
+    shallow = type(f) in _HASHABLE and f in _SHALLOW
     if kind is Tracer:
-        if id(x) in observer.tracers and getattr(f, "__module__", None) in ("math", "cmath", "builtins"):
+        if id(x) in observer.tracers and _top(f) in ("math", "cmath", "builtins") and not shallow and f is not builtins.sum:
             raise observer.not_placed(x)
         return x
-    if is_scalar(x):
+    if is_scalar(x) or kind is LibraryCall or kind is map:
         return x
     if callable(x) and not isinstance(x, (type, np.ufunc)):
         keeps = type(f) in _HASHABLE and f in _KEEPERS or getattr(f, "__name__", "").endswith("callback")
@@ -512,10 +509,10 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
             if hasattr(kind, "__next__"):
                 observer.refuse(f"{place.label} is an iterator, which moves on")
             observer.stores.entrusted(x, f)
-        shallow = type(f) in _HASHABLE and f in _SHALLOW
-        if inside and (shallow or traced or top == "funcad"):
-            return observer.handed(x, 1 if shallow else DEEP, not shallow)
-        if (place or inside) and not (top == "funcad" and callable(x)):  # which calls it, as its twin
+        if inside and (shallow or traced or top == "funcad" or f is builtins.sum):
+            return observer.handed(x, 1 if shallow or f is builtins.sum else DEEP, not shallow)
+        made = not is_library(kind) and top not in KEEPING  # an object that the function has made, and may be copied
+        if (place or inside or made) and not (top == "funcad" and callable(x)):  # which calls it, as its twin
             observer.content(x)
     return x
 
@@ -525,11 +522,13 @@ _NUMBERS = frozenset([Tracer, float, int, bool, complex])
 _SHALLOW = frozenset(
     [builtins.zip, builtins.enumerate, builtins.reversed, builtins.list, builtins.tuple, builtins.iter, builtins.map]
 )
-_SHALLOW |= {builtins.filter, builtins.dict, functools.reduce, itertools.chain, itertools.product, builtins.len, builtins.sum}
+_SHALLOW |= {builtins.filter, builtins.dict, functools.reduce, itertools.chain, itertools.product, builtins.len}
 
 
-# these apply a function, or an operator, to each
-_APPLYING = frozenset([builtins.map, builtins.filter, builtins.sum, functools.reduce])
+_RUNNING = frozenset([builtins.sum, builtins.max, builtins.min, builtins.sorted, builtins.any, builtins.all])
+_APPLYING = _RUNNING | {builtins.map, builtins.filter, functools.reduce, itertools.starmap, itertools.accumulate}
+_APPLYING |= {itertools.takewhile, itertools.dropwhile, itertools.filterfalse, itertools.groupby}
+_HIGHER = (*_APPLYING, builtins.list)
 
 
 _BY_REFERENCE = frozenset(  # functions that read arrays of positions and masks when the program runs
@@ -553,8 +552,7 @@ def _given_function(observer: Observer, x: Any, f: Any) -> Any:
     if module == "inspect" and type(x) is types.FunctionType:
         observer.defaults_of(observer, x)
     if (
-        f not in _HIGHER
-        and getattr(f, "__name__", "") != "sort"
+        f not in _HIGHER and getattr(f, "__name__", "") != "sort"
         if module == "builtins" or f in _KEEPERS
         else module not in ("funcad", "functools", "itertools", "scipy")
     ):
@@ -661,9 +659,7 @@ def _of_mapping(observer: Observer, f: Any, owner: Any, name: str, args: tuple, 
         observer.keys(place, owner)
     elif name in ("items", "values") and type(owner) is dict:
         observer.stores.measured(owner)
-        observer.keys(place, owner)
-        label = place.label
-        found = {k: observer.read(place, "entry", k, f"{label}[{k!r:.40}]", v) for k, v in dict.items(owner)}
+        found = dict(zip(dict.keys(owner), observer.parts(place, owner, dict)))
         return getattr(found, name)() if any(map(observer.is_input, found.values())) else MISSING
     else:
         observer.spread(owner)

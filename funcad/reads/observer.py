@@ -25,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad import tree
 from funcad.host.where import Source, is_internal, state, tracing, user_source
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Var
@@ -38,8 +39,8 @@ from funcad.tree.same import held_by, same, slots_of
 from funcad.twin.twins import Untwinnable, is_twin
 
 from funcad.reads.places import (  # isort: skip
-    INPUTS, Guards, Place, array_of, bytes_of, dict_of, elements_of, found_as, is_number, is_scalar, key_of, keys_of, needed,
-    path_of, reference,
+    INPUTS, Guards, Place, array_of, bytes_of, data_of, dict_of, elements_of, found_as, is_below, is_data, is_number, is_scalar,
+    key_of, keys_of, labels_of, needed, path_of, reference,
 )  # fmt: skip
 
 LISTS = (list, tuple, collections.deque)
@@ -48,6 +49,12 @@ _OPEN = (*CONTAINERS, types.SimpleNamespace, functools.partial, types.MappingPro
 _CODE = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, np.ufunc)
 VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 DEEP = 6  # libraries' objects in one another that are told; others are without end
+
+
+def may_change(kind: type) -> bool:
+    """Are objects of this class changed in place?"""
+    own = not is_library(kind) and not issubclass(kind, (*_CODE, enum.Enum, tuple, frozenset, np.ndarray))
+    return own or kind in (list, dict, set, collections.deque)
 
 
 def how_printed() -> str:
@@ -73,6 +80,7 @@ class Observer:
     def __init__(self, f: Any, statics: list[tuple[str, Any]], inputs: set[str]):
         self.function = lambda: f
         self.inputs = inputs  # labels of the places whose values are to be inputs, where they can
+        self.holders = {label[:i] for label in inputs for i, c in enumerate(label) if c == "["}  # and of what they may be in
         self.places: list[Place] = []
         self.table: dict[tuple[int, str, Any], Place] = {}
         self.origin: dict[int, Place] = {}
@@ -99,6 +107,7 @@ class Observer:
         self.trace: Any = None  # in which f runs
         self.chooses: bool | None = False  # are choices of numbers selections there? None: they cannot be; see selections.py
         self.chosen = False  # was one?
+        self.shares = False  # does somebody see which of the objects that were there before are one?
         self.classes: set[int] = set()  # whose bases are told
         self.results: dict[Any, Any] = {}  # results of functions of the user's that have a cache
         self.spread_over: dict[Place, int] = {}  # how deep
@@ -365,8 +374,9 @@ class Observer:
             elif issubclass(kind, np.ndarray):
                 self._array_content(x)
             elif self.of(x) is not None:
-                todo += self._told(x, deep)
-            elif issubclass(kind, CONTAINERS):
+                if self._data(x, 2) != ():
+                    todo += self._told(x, deep)
+            elif issubclass(kind, CONTAINERS) or not is_library(kind):
                 made[id(x)] = x  # by the function, which may change it later
                 todo += self._told(x, deep)
 
@@ -402,7 +412,7 @@ class Observer:
         if place is not None:
             self.spread_over[place] = deep
         left = deep - (not issubclass(kind, _OPEN) and is_library(kind))
-        for v in self._parts(place, x, kind):
+        for v in self.parts(place, x, kind):
             if self.is_input(v):  # which Python hands out as it is
                 raise self.not_placed(v)
             if deep > 1:
@@ -412,11 +422,11 @@ class Observer:
         """Items of a container, so deep, are handed out (`whole`: the rest is told): x, or a copy with inputs."""
         place, kind = self.origin.get(id(x)), type(x)
         if not depth or not issubclass(kind, CONTAINERS):
-            if whole and not depth:
+            if whole and not depth and kind is not Tracer:
                 self.content(x)
             return x
         self._as_found(x, place)
-        values = list(self._parts(place, x, kind))
+        values = list(self.parts(place, x, kind))
         if kind not in (list, tuple, dict):
             if any(map(self.is_input, values)):
                 raise self.not_placed(next(filter(self.is_input, values)))
@@ -425,6 +435,23 @@ class Observer:
         if kind is dict:
             return x if all([a is b for a, b in zip(values, x.values())]) else dict(zip(x, values))
         return x if all([a is b for a, b in zip(values, x)]) else kind(values)
+
+    def returned(self, x: Any) -> Any:
+        """What the function gives, a copy with inputs where it holds some: its containers that were there before are told."""
+        place, kind = self.origin.get(id(x)), type(x)
+        if not tree.is_tree_node(kind):
+            return x
+        self._as_found(x, place)
+        values = list(self.parts(place, x, kind))
+        found = [self.returned(v) for v in values]
+        changed = id(x) in self.stores.before  # it is soon what it was before the call
+        if not changed and all([a is b for a, b in zip(found, values)]) and not any(map(self.is_input, values)):
+            return x
+        if kind not in (list, tuple, dict):
+            if changed:
+                self.refuse(f"{place.label if place else kind.__name__} is changed and returned")
+            raise self.not_placed(next(filter(self.is_input, values), None))
+        return dict(zip(x, found)) if kind is dict else kind(found)
 
     def _as_found(self, x: Any, place: Place | None) -> None:
         if self.stores.rearranged(x):
@@ -435,14 +462,52 @@ class Observer:
         self._as_found(x, self.origin[id(x)])
         return type(x)(self._elements(self.origin[id(x)], x, key))
 
+    @staticmethod
+    def items(x: Any) -> Iterator[Any]:
+        """What is in a list, whatever a class of the user's runs through instead."""
+        return next(base.__iter__(x) for base in LISTS if isinstance(x, base))  # type: ignore[attr-defined,no-any-return]
+
     def _elements(self, place: Place, x: Any, which: slice) -> Iterator[Any]:
         self.sized(place, len(x))
-        for i, v in list(enumerate(x))[which]:
+        for i, v in list(enumerate(self.items(x)))[which]:
             yield self.read(place, "item", i, f"{place.label}[{i}]", v)
 
-    def _parts(self, place: Place | None, x: Any, kind: type) -> Iterator[Any]:
+    def _data(self, x: Any, deep: int = 1) -> tuple[Any, ...] | None:
+        """One guard of all that x holds, but for inputs, whose keys are given; None: each thing is told for itself."""
+        place = self.origin.get(id(x))
+        deep = 1 if is_data(x) else deep
+        if place is None or self.given or not is_data(x, deep):
+            return None
+        stored, held = self.stores.before, place.label in self.holders
+        values = x.values() if type(x) is dict else x
+        if stored and any([id(v) in stored for v in (x, *values)]) or deep > 1 and held:
+            return None
+        items = zip(x, values) if type(x) is dict else enumerate(x)
+        but = tuple([k for k, v in items if f"{place.label}[{k!r:.40}]" in self.inputs and is_number(v)]) if held else ()
+        known, at = data_of(x, deep, but), self.place(place, "again", ("data", deep), place.label)
+        if at.check is not None and at.known != known:
+            self.refuse(f"{place.label} changes while the function runs")
+        self.guard(at, "data", known)
+        return but
+
+    def in_data(self, place: Place, key: Any) -> bool:
+        """Is what stands there told with all the rest?"""
+        at = self.place_if_known(place, "again", ("data", 1))
+        return at is not None and at.check is not None and key not in at.known[1]
+
+    def below(self, place: Place) -> list[str]:
+        """The labels of all that was read there, and of what it holds."""
+        found = [p for p in [*self.values, *self.places] if is_below(p, place)]
+        return [label for p in found for label in (labels_of(p) if p.check == "data" else [p.label])]
+
+    def parts(self, place: Place | None, x: Any, kind: type) -> Iterator[Any]:
         if place is None:
-            yield from x if issubclass(kind, LISTS) else dict.values(x) if issubclass(kind, dict) else ()
+            yield from self.items(x) if issubclass(kind, LISTS) else dict.values(x) if issubclass(kind, dict) else ()
+            yield from () if is_library(kind) else held_by(x, slots_of(kind)).values()
+        elif (but := self._data(x)) is not None:
+            step, items = ("entry", x.items()) if kind is dict else ("item", enumerate(x))
+            read = set(but)
+            yield from [self.read(place, step, k, f"{place.label}[{k!r:.40}]", v) if k in read else v for k, v in items]
         elif issubclass(kind, LISTS):
             yield from self._elements(place, x, slice(None))
         elif issubclass(kind, dict):
@@ -526,8 +591,22 @@ class Observer:
 
     def guards(self) -> Guards | None:
         """What the program depends on."""
+        self._keep_apart()
         places = needed([*self.placed, *self.places])
         return Guards(places) if places else None
+
+    def _keep_apart(self) -> None:
+        """What is changed, or copied with all that it holds, is not one with something else that is read, unless it was."""
+        kinds = {type(x) for x, _, _ in self.stores.before.values()}
+        found: dict[type, dict[Place, str]] = {}
+        for x in self.keep:
+            place, kind = self.origin.get(id(x)), type(x)
+            if place is not None and (kind in kinds or self.shares and may_change(kind)):
+                found.setdefault(kind, {})[place] = place.label
+        for places in found.values():
+            if len(places) > 1:
+                key = "apart", hash(tuple(map(path_of, places)))
+                self.guard(self.place(self.root, "again", key, ", ".join(places.values())), "apart", tuple(places))
 
     def forget(self) -> None:
         """The run has ended: nothing of the user's is held from now on."""
@@ -546,8 +625,10 @@ class Observer:
         except Untwinnable:
             return self.untwinned(self, f)
 
-    def runs_as(self, f: Any) -> Any:
+    def runs_as(self, f: Any, refusal: Refusal | None = None) -> Any:
         """What funcad calls in the place of a function that it was given: the twin of one of the user's."""
+        if refusal is not None and type(f) is types.FunctionType and is_twin(f.__code__):  # it has run, and may have stored
+            self.refuse(f"a jitted function that is made inside is not compiled: {refusal}")
         if type(f) is types.MethodType and type(f.__func__) is types.FunctionType and not is_library(f.__func__):
             return types.MethodType(self.twin(f.__func__), f.__self__)
         if type(f) is functools.partial:
@@ -577,13 +658,15 @@ class Observer:
             except Exception:  # as `evaluated` has it
                 return None
             place = at[id(other)] = self._placed(other, x, at, found)
-            if place is not None and not is_scalar(x) and type(x) is not Tracer:
+            if place is not None and other.check not in INPUTS and not is_scalar(x) and type(x) is not Tracer:
                 self.known_as(x, place)
             if place is None:
                 if other.check in INPUTS:
                     values.append(x)
             elif other.check in INPUTS:
                 values.append(self.read(place.parent, place.step, place.key, place.label, x))
+            elif other.check == "apart":
+                self.shares = True
             elif other.check != "alias":
                 if other.check is not None:
                     self.guard(place, other.check, other.known)

@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import builtins
 import hashlib
+import marshal
 import threading
 import types
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,7 @@ from funcad.tree.same import Weakly, again, same, same_key, weakly
 INPUTS = ("number", "integer", "aval")  # checks of what is read again as an input of the program
 _HASHED = 1 << 20  # bytes of an array, beyond which they are told by a hash
 SCALARS = frozenset([bool, int, float, complex, str, bytes, type(None), slice, range, type(Ellipsis)])
+_DATA = frozenset([bool, int, float, complex, str, type(None)])
 
 
 def is_scalar(x: Any) -> bool:
@@ -74,6 +77,35 @@ def bytes_of(x: Any) -> Any:
     else:
         data = hashlib.blake2b(np.ascontiguousarray(x).view(np.uint8).data, digest_size=16).digest()
     return x.dtype.str, x.shape, x.strides, data
+
+
+def is_data(x: Any, deep: int = 1) -> bool:
+    """Is x a container of Python's own of numbers and texts, or of such containers, no two of which are one?"""
+    rows = [x]
+    for _ in range(deep):
+        dicts = [row for row in rows if type(row) is dict]
+        if not {list, tuple, dict}.issuperset(map(type, rows)) or len({*map(id, rows)}) < len(rows):
+            return False
+        if not _DATA.issuperset(map(type, chain.from_iterable(dicts))):
+            return False
+        rows = [*chain.from_iterable([row.values() if type(row) is dict else row for row in rows])]
+        if _DATA.issuperset(map(type, rows)):
+            return True
+    return False
+
+
+def data_of(x: Any, deep: int = 1, but: tuple = ()) -> tuple[Any, ...]:
+    """What tells one from others, but for what stands at some places: types, bits, and that no two containers in it are one."""
+    rows = () if deep == 1 else x.values() if type(x) is dict else x
+    if but:
+        x = dict(x) if type(x) is dict else [*x]
+        for at in but:
+            x[at] = None
+    return deep, but, len({*map(id, rows)}) == len(rows), marshal.dumps(x, 2)  # of later versions, which tell it otherwise
+
+
+def same_data(x: Any, known: tuple[Any, ...]) -> bool:
+    return data_of(x, *known[:2]) == known
 
 
 def array_of(x: Any) -> tuple[Any, ...]:
@@ -147,43 +179,33 @@ def _called(f: Any, key: tuple[Any, ...]) -> Any:
     return f(*args[:n], **dict(zip(names, args[n:])))
 
 
-# name -> (does it hold?, the same as text)
-CHECKS: dict[str, tuple[Callable[[Any, Any], bool], str]] = {
-    "is": (lambda x, known: x is known, "{x} is {k}"),
-    "name": (lambda x, known: x is known, "{x} is {k}"),  # of what is a library's
-    "ref": (lambda x, known: known() is x, "{k}() is {x}"),
-    "scalar": (lambda x, known: x is known or same(x, known), "({x} is {k} or _same({x}, {k}))"),
-    "number": (lambda x, known: type(x) is known, "type({x}) is {k}"),  # an input of the program
-    "integer": (  # one, too
-        lambda x, known: type(x) is int and -(2**63) <= x < 2**63,
-        "(type({x}) is int and -9223372036854775808 <= {x} <= 9223372036854775807)",
-    ),
-    "given": (  # an argument of the program's, of which Python asks
-        lambda x, known: type(x) is known and (known is not int or -(2**63) <= x < 2**63),
-        "(type({x}) is {k} and ({k} is not int or -9223372036854775808 <= {x} <= 9223372036854775807))",
-    ),
-    "code": (lambda x, known: x.__code__ is known, "{x}.__code__ is {k}"),
-    "class": (lambda x, known: known() is type(x), "{k}() is type({x})"),
-    "items": (lambda x, known: type(x) is known[0] and len(x) == known[1], "(type({x}) is {k}[0] and len({x}) == {k}[1])"),
-    "sized": (lambda x, known: x is known[0] and len(x) == known[1], "({x} is {k}[0] and len({x}) == {k}[1])"),
-    "keys": (
-        lambda x, known: type(x) is known[0] and keys_of(x) == known[1],
-        "(type({x}) is {k}[0] and _keys_of({x}) == {k}[1])",
-    ),
-    "each": (same_each, "_same_each({x}, {k})"),
-    "long": (lambda x, known: len(x) == known, "len({x}) == {k}"),
-    "set": (same_elements, "_same_elements({x}, {k})"),
-    "array": (
-        lambda x, known: known[0]() is x and x.shape == known[1] and x.dtype is known[2],
-        "({k}[0]() is {x} and {x}.shape == {k}[1] and {x}.dtype is {k}[2])",
-    ),
-    "bytes": (lambda x, known: bytes_of(x) == known, "_bytes_of({x}) == {k}"),
-    "aval": (  # an array that is an input of the program
-        lambda x, known: type(x) is np.ndarray and x.shape == known[0] and x.dtype == known[1],
-        "(type({x}) is _nd and {x}.shape == {k}[0] and {x}.dtype == {k}[1])",
-    ),
-    "names": (lambda x, known: keys_of(x) == known, "_keys_of({x}) == {k}"),
+# name -> when it holds, as text: of what is there, {x}, and of what was found, {k}
+CHECKS = {
+    "is": "{x} is {k}",
+    "name": "{x} is {k}",  # of what is a library's
+    "ref": "{k}() is {x}",
+    "scalar": "({x} is {k} or _same({x}, {k}))",
+    "number": "type({x}) is {k}",  # an input of the program
+    "integer": "(type({x}) is int and -9223372036854775808 <= {x} < 9223372036854775808)",  # one, too
+    "given": "(type({x}) is {k} and ({k} is not int or -9223372036854775808 <= {x} < 9223372036854775808))",  # an argument
+    "code": "{x}.__code__ is {k}",
+    "class": "{k}() is type({x})",
+    "items": "(type({x}) is {k}[0] and len({x}) == {k}[1])",
+    "sized": "({x} is {k}[0] and len({x}) == {k}[1])",
+    "keys": "(type({x}) is {k}[0] and _keys_of({x}) == {k}[1])",
+    "each": "_same_each({x}, {k})",
+    "long": "len({x}) == {k}",
+    "set": "_same_elements({x}, {k})",
+    "array": "({k}[0]() is {x} and {x}.shape == {k}[1] and {x}.dtype is {k}[2])",
+    "bytes": "_bytes_of({x}) == {k}",
+    "data": "_same_data({x}, {k})",
+    "aval": "(type({x}) is _nd and {x}.shape == {k}[0] and {x}.dtype == {k}[1])",  # an array that is an input
+    "names": "_keys_of({x}) == {k}",
 }
+_SCOPE = {"_same": same, "_same_elements": same_elements, "_M": MISSING, "_same_each": same_each, "_same_data": same_data}
+_SCOPE.update(_content=content, _hidden=object.__getattribute__, _entry=dict.__getitem__, _own=own, _bytes_of=bytes_of)
+_SCOPE.update(_nd=np.ndarray, _keys_of=keys_of, _called=_called)
+_HOLDS = {name: eval(f"lambda x, k: {text.format(x='x', k='k')}", _SCOPE) for name, text in CHECKS.items()}
 # name -> (the step, the same as text); {k} is the key as it is, {c} as a constant
 STEPS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "root": (lambda x, key: x, "{p}"),
@@ -224,7 +246,7 @@ class Place:
         self.key = key
         self.label = label  # what the user calls it
         self.check = check
-        self.known = known  # an "alias" knows the watch that found the same object
+        self.known = known  # an "alias" knows the watch that found the same object, "apart" those that found others
         self.source: Any = None  # the user's line that read it
 
     def value(self, found: dict[Place, Any], f: Any) -> Any:
@@ -242,7 +264,9 @@ class Place:
     def holds(self, x: Any, found: dict[Place, Any]) -> bool:
         if self.check is None:
             return True
-        return x is found.get(self.known) if self.check == "alias" else CHECKS[self.check][0](x, self.known)
+        if self.check == "apart":
+            return len({id(found[w]) for w in self.known}) == len(self.known)
+        return x is found.get(self.known) if self.check == "alias" else _HOLDS[self.check](x, self.known)
 
 
 def key_of(key: Any) -> Any:
@@ -263,6 +287,19 @@ def path_of(place: Place | None) -> Any:
     return None if place is None else (path_of(place.parent), place.step, key_of(place.key))
 
 
+def is_below(place: Place | None, other: Place) -> bool:
+    """Is a place that one, or reached through it?"""
+    while place is not None and place is not other:
+        place = place.parent
+    return place is other
+
+
+def labels_of(place: Place) -> list[str]:
+    """What all that is told there at once is called."""
+    held = marshal.loads(place.known[3])
+    return [f"{place.label}[{k!r:.40}]" for k in (held if type(held) is dict else range(len(held)))]
+
+
 def needed(places: Sequence[Place]) -> list[Place]:
     """Those with a comparison, and what leads to them, which comes before them."""
     ordered: dict[Place, None] = {}
@@ -271,7 +308,7 @@ def needed(places: Sequence[Place]) -> list[Place]:
         while todo:
             at = todo[-1]
             n = len(todo)
-            for p in (at.parent, at.known if at.check == "alias" else None):
+            for p in (at.parent, *(at.known if at.check == "apart" else [at.known] if at.check == "alias" else ())):
                 if p is not None and p not in ordered:
                     todo.append(p)
             if len(todo) == n:
@@ -329,9 +366,7 @@ def shown(x: Any) -> str:
 
 def written_out(watches: Sequence[Place], handed: Sequence[Place]) -> Callable[[Any], Any]:
     """`holds(f)`: is everything as it was found? The inputs are returned, and then what is at the places that are `handed`."""
-    scope: dict[str, Any] = {"_same": same, "_same_elements": same_elements, "_M": MISSING}
-    scope.update(_content=content, _hidden=object.__getattribute__, _entry=dict.__getitem__, _own=own, _bytes_of=bytes_of)
-    scope.update(_nd=np.ndarray, _keys_of=keys_of, _same_each=same_each, _called=_called)
+    scope: dict[str, Any] = {**_SCOPE}
     names: dict[int, str] = {}
     lines = ["def _holds(f):", "    try:"]
     for i, w in enumerate(watches):
@@ -342,8 +377,11 @@ def written_out(watches: Sequence[Place], handed: Sequence[Place]) -> Callable[[
         lines.append(f"        {x} = " + STEPS[w.step][1].format(p=parent, k=w.key, c=constant))
         if w.check == "alias":
             lines.append(f"        if {x} is not {names[id(w.known)]}: return False")
+        elif w.check == "apart":
+            each = ", ".join([f"id({names[id(other)]})" for other in w.known])
+            lines.append(f"        if len({{{each}}}) != {len(w.known)}: return False")
         elif w.check is not None:
-            lines.append(f"        if not {CHECKS[w.check][1].format(x=x, k=f'k{i}')}: return False")
+            lines.append(f"        if not {CHECKS[w.check].format(x=x, k=f'k{i}')}: return False")
     inputs = "".join([f"{names[id(w)]}, " for w in [*[w for w in watches if w.check in INPUTS], *handed]])
     inputs = inputs and f"({inputs})"
     lines += ["    except Exception:", "        return False"]  # deleted, or of another kind than it was
@@ -417,19 +455,43 @@ class Guards:
         """(what is read, what is done with it at each call, the line that reads it), for people."""
         found = {}
         for w in self.places:
-            if w.label and w.check not in (None, "alias", "name") and not _is_a_name(w):
+            if w.label and w.check not in (None, "alias", "apart", "name") and not _is_a_name(w):
                 how = "read" if w.check in (*INPUTS, "array", "given") else "compared"
                 found.setdefault(w.label, (w.label, how, w.source.short() if w.source is not None else ""))
         return list(found.values())
 
     def changed_numbers(self, f: Any) -> set[str]:
         """Labels of the numbers that are others now."""
-        found = evaluated(self.places, f)
-        return {w.label for w, x, holds in found if not holds and w.check == "scalar" and is_number(x) and is_number(w.known)}
+        found = [other for w, x, holds in evaluated(self.places, f) if not holds for other in _others(w, x, 1)]
+        return {label for label, x, known in found if is_number(x) and is_number(known)}
 
     def changes(self, f: Any) -> list[str]:
         """What changed, for people."""
-        return [f"{w.label}: {shown(x)}, before {_known(w)}" for w, x, holds in evaluated(self.places, f) if not holds]
+        return [text for w, x, holds in evaluated(self.places, f) if not holds for text in _told(w, x)]
+
+
+def _told(w: Place, x: Any) -> list[str]:
+    if w.check not in ("scalar", "data"):
+        return [f"{w.label}: " + ("some are one" if w.check == "apart" else f"{shown(x)}, before {_known(w)}")]
+    return [f"{label}: {shown(now)}, before {shown(known)}" for label, now, known in _others(w, x, 2)]
+
+
+def _others(w: Place, x: Any, deep: int) -> Iterator[tuple[str, Any, Any]]:
+    """(label, what is there, what was there) of scalars, so deep in data."""
+    if w.check == "scalar":
+        yield w.label, x, w.known
+    elif w.check == "data" and w.known[0] <= deep:
+        yield from _differences(w.label, x, marshal.loads(w.known[3]), w.known[1])
+
+
+def _differences(label: str, x: Any, known: Any, but: tuple = ()) -> Iterator[tuple[str, Any, Any]]:
+    if not (is_data(x, 2) and is_data(known, 2)) or len(x) != len(known):
+        yield label, x, known
+        return
+    now = dict(x if type(x) is dict else enumerate(x))
+    for k, v in known.items() if type(known) is dict else enumerate(known):
+        if k not in but and (k not in now or marshal.dumps(now[k], 2) != marshal.dumps(v, 2)):
+            yield from _differences(f"{label}[{k!r:.40}]", now.get(k, MISSING), v)
 
 
 def _known(w: Place) -> str:

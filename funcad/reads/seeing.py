@@ -26,7 +26,7 @@ from funcad.api.value_reads import as_truth
 from funcad.host.where import state, unseen
 from funcad.ir.tracer import Tracer
 from funcad.reads.attributes import attribute, delete_attribute, is_users_function, method_of, raw_of, store_attribute, twin_of
-from funcad.reads.calls import called
+from funcad.reads.calls import called, told_on_its_way
 from funcad.reads.code_reads import MISSING, content, is_library, reads_of
 from funcad.reads.later import Later, all_now, combined, is_live, joined, now, of_percent, text
 from funcad.reads.lending import lend_item, lend_new
@@ -588,7 +588,7 @@ def _membership(observer: Observer, op: Any, a: Any, b: Any) -> Any:
         if issubclass(kind, CONTAINERS) and not is_scalar(a) and type(a) is not Tracer:  # told by a `__eq__` of the user's
             observer.content(a)
             observer.content(b)
-        return op(a, b)
+        return op(a, told_on_its_way(observer, b, op))
     if issubclass(kind, (dict, set, frozenset, types.MappingProxyType)) and (
         is_scalar(a) or observer.origin.get(id(a)) is not None
     ):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from funcad.reads.observer import Observer
 
 _HOLDING = (dict, list, set, collections.deque)
-_KEEPING = frozenset(["builtins", "functools", "itertools", "numpy", "scipy", "funcad"])  # they change no list
+KEEPING = frozenset("builtins functools itertools numpy scipy funcad math json statistics".split())  # they change no list
 _GROWING = frozenset(["append", "extend", "iadd"])  # methods that leave what is there where it is
 lock = threading.RLock()  # of calls that write back: what they read is held until it is written
 
@@ -169,8 +169,9 @@ class Stores:
 
     def entrusted(self, x: Any, f: Any) -> None:
         """x goes into a library's function, which may change it."""
-        if is_a(f, np.ufunc) or str(getattr(f, "__module__", None)).partition(".")[0] in _KEEPING:
+        if is_a(f, np.ufunc) or str(getattr(f, "__module__", None)).partition(".")[0] in KEEPING:
             return
+        self.observer.shares = True
         if is_a(x, _HOLDING):
             self.whole(x)
         elif not is_library(type(x)) and not is_a(x, type):
@@ -240,12 +241,14 @@ class Stores:
         def put(place: Place, how: str, key: Any, label: str, before: Any, now: Any) -> None:
             step = {"cell": "cell", "global": "item"}.get(how, how)
             known = [self.observer.place_if_known(place, s, key) for s in ((step, "entry") if step == "item" else (step,))]
+            if how == "item" and self.observer.in_data(place, key):
+                self.advancing.add(label)
             stored = how in ("cell", "global") or not self.observer.stored_places.isdisjoint(known)
             if before is now and (now is MISSING or not stored):
                 return
             for read in [p for p in known if p is not None and p in self.observer.values]:
                 if type(self.observer.values[read]) is not Tracer and not (is_scalar(now) and same(now, before)):
-                    self.advancing.update([p.label for p in self.observer.values if _is_below(p, read)])
+                    self.advancing.update(self.observer.below(read))
             leaves, make = self._made(label, now, at)
             outputs.extend(leaves)
             stores.append(Store(place, how if now is not MISSING else "delete " + how, key, label, len(leaves), make))
@@ -323,13 +326,6 @@ class Stores:
 def held_before(token: Any) -> Any:
     """What a context variable held before it was set; MISSING if nothing."""
     return MISSING if token.old_value is token.MISSING else token.old_value
-
-
-def _is_below(place: Place | None, other: Place) -> bool:
-    """Is a place that one, or reached through it?"""
-    while place is not None and place is not other:
-        place = place.parent
-    return place is other
 
 
 def _is_number(x: Any) -> bool:

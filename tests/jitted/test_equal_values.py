@@ -172,7 +172,7 @@ def weighed(d: dict) -> Any:
     lambda d: {k: 2.0 * v for k, v in d.items()},
     lambda d: {"z": d["a"], "y": d["b"], "x": {"q": d["c"], "p": 1.0}},
     lambda d: next(iter(d.values())),
-    lambda d: d.popitem()[1],
+    lambda d: {**d}.popitem()[1],
     lambda d: (list(d).index("a") * d["a"], dict(reversed(d.items()))),
     lambda d: collections.defaultdict(int, d),
 ], ids=range(8))  # fmt: skip

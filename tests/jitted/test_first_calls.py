@@ -140,15 +140,57 @@ def test_lanes_say_it_once(capsys: pytest.CaptureFixture[str]) -> None:
         assert capsys.readouterr().out == "lane 1.0\nlane 2.0\n"
 
 
-def test_containers_among_the_arguments_stay_the_callers() -> None:
-    def f(params: Any) -> Any:
-        params["w"] = params["w"] * 2.0
-        return params["w"]
+def stores_an_entry(params: Any) -> Any:
+    params["w"] = params["w"] * 2.0
+    return params["w"]
 
-    jitted = jit(f)
-    for _ in range(3):
-        given = {"w": np.ones(2)}
-        assert np.array_equal(jitted(given), [2.0, 2.0]) and np.array_equal(given["w"], [1.0, 1.0])
+
+def returns_what_it_changed(params: Any) -> Any:
+    params["w"] = params["w"] * 2.0
+    return params
+
+
+def stores_deeper(params: Any) -> Any:
+    params["in"][0]["z"] = params["w"] * 2.0
+    return params["in"][0]["z"]
+
+
+def appends(params: Any) -> Any:
+    params["list"].append(params["w"])
+    return params["list"][-1] * 2.0
+
+
+def takes_away(params: Any) -> Any:
+    return params.pop("v") * params["w"]
+
+
+def writes_into_an_array(params: Any) -> Any:
+    params["w"] *= 2.0
+    return params["w"]
+
+
+def changes_a_copy(params: Any) -> Any:
+    own = dict(params, list=[*params["list"]])
+    own["w"] = own["w"] * 2.0
+    own["list"].append(own["w"])
+    return own["list"][-1]
+
+
+@pytest.mark.parametrize("f", [
+    stores_an_entry, returns_what_it_changed, stores_deeper, appends, takes_away, writes_into_an_array, changes_a_copy,
+], ids=lambda f: f.__name__)  # fmt: skip
+def test_containers_among_the_arguments_are_the_callers(f: Callable[[Any], Any]) -> None:
+    def made() -> Any:
+        return {"w": np.ones(2), "v": np.full(2, 3.0), "in": [{"z": np.zeros(2)}], "list": [np.ones(2)]}
+
+    jitted, given, wanted = jit(f), made(), made()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error" if f in (writes_into_an_array, changes_a_copy) else "ignore", NotCompiledWarning)
+        for _ in range(4):
+            assert repr(jitted(given)) == repr(f(wanted))
+            assert repr(given) == repr(wanted)
+            given.setdefault("v", np.ones(2))
+            wanted.setdefault("v", np.ones(2))
 
 
 def test_integers_of_any_size() -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +15,7 @@ import pytest
 
 import funcad as fc
 from funcad.backends.interpreter import counters
-from funcad.jitted import jit_misses
+from funcad.jitted import jit_cache, jit_misses
 from tests.unseen import Noted, unseen
 from tests.whole.test_threads import THREADS, in_threads
 
@@ -329,6 +331,27 @@ def test_a_trace_may_wait_for_a_thread_that_calls_the_same_function() -> None:
 
     g = fc.jit(f)
     assert g(1.0) == 3.0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not say what a thread does")
+def test_who_computes_without_a_step_of_python_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jit_cache, "STALLED_AFTER", 0.05)
+    monkeypatch.setattr(jit_cache, "POLL", 0.01)
+    calls: list[int] = []
+
+    @unseen
+    def computed() -> None:
+        calls.append(1)
+        hashlib.pbkdf2_hmac("sha256", b"", b"", 1_000_000)  # other threads run meanwhile
+
+    def f(x: Any) -> Any:
+        computed()
+        return x * 2.0
+
+    g = fc.jit(f)
+    with ThreadPoolExecutor(3) as pool:
+        assert [found.result(timeout=60) for found in [pool.submit(g, 1.0) for _ in range(3)]] == 3 * [2.0]
+    assert len(calls) == 1
 
 
 @pytest.mark.slow

@@ -116,7 +116,7 @@ SEEN = {
     "its class": lambda d: next(iter(Mine(d).values())) * 2.0,
     "match": matched_rest,
     "text": printed,
-    "popitem": lambda d: d.popitem()[1] * 2.0,
+    "popitem": lambda d: {**d}.popitem()[1] * 2.0,
     "map": lambda d: next(map(d.__getitem__, d)) * 2.0,
     "a method": lambda d: next(iter(d.keys().__iter__())) == "a",
     "of the class": lambda d: next(iter(dict.values(d))) * 2.0,
