@@ -102,6 +102,8 @@ class MaskedValues:
             "a masked array of traced values is no plain array.\nRemedy: x.filled(value), or np.where on x.mask and x.data."
         )
 
+    as_operand = __array__
+
     # -- what is left of it
 
     def filled(self, fill_value: Any = None) -> Any:

@@ -121,6 +121,8 @@ def as_array(x: Any) -> Any:
         return np.asarray(x)
     if is_labelled(kind):
         return as_array(values_of(x))
+    if hasattr(kind, "as_operand"):  # what a mask selects, or a masked array
+        return x.as_operand()
     for number in (int, float, complex):
         if is_a(x, number):  # of a subclass, an enumeration's member say: only the number itself becomes a literal
             return number(x)

@@ -60,6 +60,8 @@ class Selected:
             self._array = array = lent(array)
         return array
 
+    as_operand = closed_up
+
     def is_of(self, mask: Tracer) -> bool:
         """Does the same mask select?"""
         return self._array is None and _same(self._mask, mask)

@@ -165,6 +165,45 @@ def test_what_needs_the_count_is_refused(name):
             run(X * 1.0)
 
 
+AS_AN_ARRAY = {  # what meets it without being asked for it first
+    "dot of another": lambda x: x[:2].dot(x[x > 0]),
+    "dot of itself": lambda x: (z := x[x > 0]).dot(z),
+    "dot of all": lambda x: x.dot(x[x > -9]),
+    "sum where": lambda x: np.sum(z := x[x > 0], where=z > 1),
+    "sum where of another": lambda x: x[:2].sum(where=x[x > 0] > 1),
+    "product where": lambda x: np.prod(z := x[x > 0], where=z > 1),
+    "largest where": lambda x: (z := x[x > 0]).max(where=z > 1, initial=0.0),
+    "largest where of another": lambda x: np.max(x[:2], where=x[x > 0] > 1, initial=0.0),
+    "searched": lambda x: x[x > 0].searchsorted(x[x > 1]) * x[0],
+    "searched in another": lambda x: x[:2].searchsorted(x[x > 1]) * x[0],
+    "product": lambda x: (z := x[x > 0]) @ z,
+}
+
+
+def ways(f, x):
+    """f of x in each way, and its gradient."""
+    for transformed in (f, grad(lambda x: np.sum(f(x)))):
+        expected, jitted = transformed(x), jit(transformed)
+        yield from [(found, expected) for found in (jitted(x), jitted(x), jitted(x), jitted(x + 0.0))]
+        yield from [(lane, expected) for lane in vmap(transformed)(np.stack([x, x]))]
+    slopes = [jvp(g, (x,), (np.ones_like(x),))[1] for g in (f, jit(f))]
+    yield from [(np.sum(slope), np.sum(expected)) for slope in slopes]
+
+
+@pytest.mark.parametrize("name", AS_AN_ARRAY)
+def test_it_is_an_operand_as_arrays_are(name):
+    for found, expected in ways(AS_AN_ARRAY[name], np.array([1.5, -0.7, 2.2])):
+        assert type(found) is type(expected)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_a_masked_array_is_no_operand():
+    f = lambda x: x.dot(np.ma.masked_array(x, x > 1))
+    for g in (grad(f), jit(f), lambda x: vmap(f)(np.stack([x, x]))):
+        with pytest.raises(TypeError, match="no plain array"):
+            g(np.arange(3.0))
+
+
 def test_errors_are_numpys():
     with pytest.raises(IndexError, match="boolean index did not match"):
         jit(lambda x, m: x[m] + 1.0)(X, np.array([True, False, True]))
