@@ -68,6 +68,16 @@ class Selected:
 
     # -- what is known
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type:
+        """That of arrays, which `isinstance` and `match` ask for."""
+        return self._mask.__class__
+
+    @property
+    def owner(self) -> Any:
+        """The trace, as a traced value's."""
+        return self._mask.owner
+
     @property
     def dtype(self) -> np.dtype:
         return aval_of(self._all).dtype
@@ -136,6 +146,11 @@ class Selected:
 
     def copy(self) -> Any:
         return self._with(self._all) if self._array is None else self._array.copy()
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: object) -> Any:
+        return self.copy()
 
     def conj(self) -> Any:
         return self._with(np.conj(self._all)) if self._array is None else np.conj(self._array)

@@ -707,8 +707,9 @@ def _changed_mapping(observer: Observer, place: Any, f: Any, owner: Any, name: s
 
 def _type(observer: Observer, args: tuple, kwargs: dict) -> Any:
     """The type of a value: where f is given no tracer when it runs as it is, that of the value that is traced."""
-    if len(args) == 1 and type(args[0]) is Tracer and args[0].owner is observer.trace:
-        return args[0].__class__
+    x = args[0] if len(args) == 1 else None
+    if type(x) is Tracer or hasattr(type(x), "as_operand"):  # or it is what a mask selects
+        return x.__class__ if getattr(x, "owner", None) is observer.trace else type(x)
     return type(*args, **kwargs)
 
 

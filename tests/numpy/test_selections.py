@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import functools
 import warnings
 
 import numpy as np
@@ -194,6 +196,60 @@ def ways(f, x):
 def test_it_is_an_operand_as_arrays_are(name):
     for found, expected in ways(AS_AN_ARRAY[name], np.array([1.5, -0.7, 2.2])):
         assert type(found) is type(expected)
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+@functools.singledispatch
+def by_type(x):
+    return 0.0 * x
+
+
+@by_type.register(np.ndarray)
+def of_array(x):
+    return x.sum()
+
+
+def matched(x):
+    match x:
+        case np.ndarray():
+            return np.sum(x) * 3.0
+    return np.sum(x)
+
+
+ASKED = {
+    "isinstance": lambda x: np.sum(z * 3.0 if isinstance(z := x[x > 0], np.ndarray) else z),
+    "class": lambda x: np.sum(z * 3.0 if (z := x[x > 0]).__class__ is np.ndarray else z),
+    "match": lambda x: matched(x[x > 0]),
+    "singledispatch": lambda x: by_type(x[x > 0]),
+    "a number": lambda x: np.sum(z * 3.0 if not np.isscalar(z := x[x > 0]) else z),
+    "copy": lambda x: np.sum(copy.copy(x[x > 0])),
+    "deepcopy": lambda x: np.sum(copy.deepcopy([x[x > 0]])[0]),
+}
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_it_answers_type_tests_as_arrays_do(name):
+    f, x = ASKED[name], np.array([1.5, -0.7, 2.2])
+    turns = scan(lambda carry, x: (carry, f(x)), 0.0, np.stack([x, x]))[1]
+    for found, expected in (*ways(f, x), (turns[1], f(x))):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_type_of_it_in_the_code_of_a_jitted_function():
+    f = lambda x: x[0] * (type(x[x > 0]) is np.ndarray)
+    jitted, x = jit(f), np.array([1.5, -0.7, 2.2])
+    assert [jitted(x), jitted(x), jitted(x)] == [f(x)] * 3
+
+
+def test_what_is_written_after_a_copy_is_not_in_it():
+    def f(x):
+        z = x[x > 0]
+        z[0] = 5.0
+        other = copy.copy(z)
+        z[0] = 7.0
+        return np.sum(other)
+
+    for found, expected in ways(f, np.array([1.5, -0.7, 2.2])):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
