@@ -49,7 +49,7 @@ def array_of(name: str, original: Callable[..., Any]) -> Answer:
     def own(*args: Any, **kwargs: Any) -> Any:
         if name == "numpy.asanyarray" and args and hasattr(type(args[0]), "stands_for"):
             return args[0]
-        args = _bare(args)
+        args, kwargs = _bare(args), _bare(kwargs)
         key = next((k for k in ("object", "a") if k in kwargs), None)
         if args:
             args = (_plain(args[0]), *args[1:])
@@ -62,16 +62,15 @@ def array_of(name: str, original: Callable[..., Any]) -> Answer:
 
 
 def _bare(args: Any) -> Any:
-    """The arguments, with the arrays of objects of subclasses (numpy/subclasses.py) in their place."""
+    """The arguments, with arrays in the place of what stands for them (numpy/subclasses.py, numpy/selected.py)."""
     subclasses = sys.modules.get("funcad.numpy.subclasses")
-    return args if subclasses is None else subclasses.behind(args)
+    args = args if subclasses is None else subclasses.behind(args)
+    return index_plan.closed(args) if "funcad.numpy.selected" in sys.modules else args
 
 
 def by_name(name: str, original: Callable[..., Any]) -> Answer:
     def own(*args: Any, **kwargs: Any) -> Any:
-        if "funcad.numpy.subclasses" in sys.modules:
-            args, kwargs = _bare(args), _bare(kwargs)
-        return ours(name)(*args, **kwargs)
+        return ours(name)(*_bare(args), **_bare(kwargs))
 
     return holds_traced, own
 
@@ -302,7 +301,7 @@ def comparing(name: str, original: Callable[..., Any]) -> Answer:
     def own(*args: Any, **kwargs: Any) -> Any:
         if state.observer is not None and state.abstract is not None:
             state.observer.refuse(f"{name} compares values")
-        leaves, structure = tree.flatten((args, kwargs))
+        leaves, structure = tree.flatten((_bare(args), _bare(kwargs)))
         args, kwargs = structure.unflatten(list(map(value, leaves)))
         return original(*args, **kwargs)
 

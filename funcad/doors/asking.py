@@ -26,12 +26,17 @@ def users_call() -> bool:
     return is_tracing() and (not name.startswith("funcad.") or name == "funcad.reads.lending")  # which hands on
 
 
+def _stands(kind: type) -> bool:
+    """Do its objects stand for traced arrays: those of a user's subclass, or what a mask selects?"""
+    return hasattr(kind, "stands_for") or hasattr(kind, "as_operand")
+
+
 def any_traced(values: Iterable[Any]) -> bool:
     """Is one of them traced, also in lists and tuples? A list of numbers is read as quickly as NumPy reads it."""
     kinds = set(map(type, values))
     if _PLAIN.issuperset(kinds):
         return False
-    if Tracer in kinds or any([hasattr(kind, "stands_for") for kind in kinds]):
+    if Tracer in kinds or any(map(_stands, kinds)):
         return True
     nested = tuple([kind for kind in kinds if issubclass(kind, (list, tuple))])
     return bool(nested) and any(any_traced(v) for v in values if type(v) in nested)
@@ -45,7 +50,7 @@ def _has_traced(values: Iterable[Any]) -> bool:
         kind = type(a)
         if kind is Tracer:
             return True
-        if kind not in _PLAIN and (any_traced(a) if issubclass(kind, (list, tuple)) else hasattr(kind, "stands_for")):
+        if kind not in _PLAIN and (any_traced(a) if issubclass(kind, (list, tuple)) else _stands(kind)):
             return True
     return False
 

@@ -379,4 +379,10 @@ def closed(x: Any) -> Any:
     """An argument or an index with arrays in the place of what masks select."""
     if is_selected(x):
         return x.closed_up()
-    return type(x)(map(closed, x)) if type(x) in (list, tuple) else x
+    if type(x) not in (list, tuple, dict):
+        return x
+    parts = x.values() if type(x) is dict else x
+    found = list(map(closed, parts))
+    if all(map(operator.is_, found, parts)):  # what is changed stays itself
+        return x
+    return dict(zip(x, found)) if type(x) is dict else type(x)(found)

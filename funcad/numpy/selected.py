@@ -75,8 +75,8 @@ class Selected:
 
     @property
     def owner(self) -> Any:
-        """The trace, as a traced value's."""
-        return self._mask.owner
+        """The innermost trace, as a traced value's."""
+        return max([x.owner for x in (self._mask, self._all) if type(x) is Tracer], key=lambda trace: trace.level)
 
     @property
     def dtype(self) -> np.dtype:
@@ -124,7 +124,7 @@ class Selected:
         except TracerBoolConversionError:
             if not can_count(self._mask):
                 raise
-            return getattr(ufunc, method)(*map(closed, inputs), **{k: closed(v) for k, v in kwargs.items()})
+            return getattr(ufunc, method)(*closed(inputs), **closed(kwargs))
 
     def _elementwise(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
         is_closed = any([type(x) is Selected and x._array is not None for x in inputs])
@@ -139,7 +139,7 @@ class Selected:
         name = getattr(function, "__name__", "")
         if name in _SUMS and args and args[0] is self:
             return getattr(self, name)(*args[1:], **kwargs)
-        return function(*closed(args), **{k: closed(v) for k, v in kwargs.items()})
+        return function(*closed(args), **closed(kwargs))
 
     def astype(self, dtype: Any) -> Any:
         return self._with(self._all.astype(dtype)) if self._array is None else self._array.astype(dtype)
@@ -174,9 +174,6 @@ class Selected:
     def shape(self) -> tuple[int, ...]:
         return shape_of(self.closed_up())
 
-    def __array__(self, *args: Any, **kwargs: Any) -> Any:
-        raise unknown_count(self._mask)
-
     def __setitem__(self, index: Any, value: Any) -> None:
         self.closed_up()
         if self._array is None:  # the write would be lost
@@ -196,7 +193,7 @@ class Selected:
 
 
 def _of_array(name: str) -> Callable[..., Any]:
-    return lambda self, *args: getattr(self.closed_up(), name)(*map(closed, args))
+    return lambda self, *args, **kwargs: getattr(self.closed_up(), name)(*closed(args), **kwargs)
 
 
 def _operator(ufunc: Any, reflected: bool) -> Callable[..., Any]:
@@ -242,7 +239,7 @@ Selected.__invert__ = _operator(np.invert, False)  # type: ignore[attr-defined]
 Selected.__hash__ = None  # type: ignore[assignment]
 for _name in _SUMS:
     setattr(Selected, _name, _reduction(_name))
-for _name in ("bool", "complex", "float", "getitem", "index", "int", "iter", "len", "matmul", "rmatmul"):
+for _name in ("array", "bool", "complex", "float", "getitem", "index", "int", "iter", "len", "matmul", "rmatmul"):
     setattr(Selected, f"__{_name}__", _of_array(f"__{_name}__"))
 
 
