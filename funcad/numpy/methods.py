@@ -840,7 +840,8 @@ def in_place(function: Callable[[Any, Any], Any], ufunc: Any) -> Callable[[Any, 
         out = function(x, y)
         p = x.primal
         if out is NotImplemented:
-            return out
+            selected = is_array(x) and indexing.index_plan.is_selected(y)
+            return operator(x, y.closed_up()) if selected else out
         if p is not None and type(p) is not np.ndarray and type(p) is not Tracer and x.box is None:
             return out
         if not is_array(x) or written_for_others():

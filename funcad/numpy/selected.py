@@ -205,10 +205,12 @@ def _operator(ufunc: Any, reflected: bool) -> Callable[..., Any]:
 
 def _in_place(name: str, ufunc: Any) -> Callable[[Selected, Any], Selected]:
     def method(self: Selected, other: Any) -> Selected:
-        if self._array is not None:
+        out = self.__array_ufunc__(ufunc, "__call__", self, other) if self._array is None else None
+        if type(out) is not Selected:
+            if self._array is None:
+                raise unknown_count(self._mask)
             self._array = getattr(operator, name)(self._array, closed(other))
             return self
-        out = self.__array_ufunc__(ufunc, "__call__", self, other)
         if out.dtype != self.dtype and not np.can_cast(out.dtype, self.dtype, "same_kind"):
             own = np.empty(0, self.dtype)
             ufunc(own, np.empty(0, out.dtype), out=own)  # NumPy's TypeError

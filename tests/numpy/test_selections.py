@@ -272,6 +272,33 @@ def test_what_is_written_after_a_copy_is_not_in_it():
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+def added(x):
+    y = x[:2] * 1.0
+    alias = y
+    y += x[x > 0]
+    return alias
+
+
+def multiplied(x):
+    y = np.ones((2, 3))
+    rows = y[:, 1:]
+    rows *= x[x > 0]
+    return y
+
+
+def powers(x):
+    z = x[x > 0]
+    alias = z
+    z **= x[1:]
+    return alias
+
+
+@pytest.mark.parametrize("f", [added, multiplied, powers])
+def test_what_is_written_in_place_is_seen_elsewhere(f):
+    for found, expected in ways(f, np.array([1.5, -0.7, 2.2])):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
 def test_a_masked_array_is_no_operand():
     f = lambda x: x.dot(np.ma.masked_array(x, x > 1))
     for g in (grad(f), jit(f), lambda x: vmap(f)(np.stack([x, x]))):
