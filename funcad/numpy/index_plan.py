@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 
-from funcad.api.value_reads import asked
 from funcad.errors import TracerBoolConversionError
 from funcad.host.devices import is_device
 from funcad.host.locks import is_constant
@@ -37,6 +36,8 @@ def refuse(shape: tuple, index: Any, otherwise: str) -> Any:
     def without_tracers(entry: Any) -> Any:
         if is_device(type(entry)):
             return entry.get()
+        if type(entry) is _Mask:
+            return np.zeros(entry.shape, bool)
         if isinstance(entry, Tracer):
             return np.zeros(entry.shape, entry.dtype)[()]
         if isinstance(entry, (tuple, list)):
@@ -286,9 +287,10 @@ def _traced_entry(e: Tracer, shape: tuple, index: Any) -> Any:
         if not aval.shape:  # it adds an axis, of one element or of none
             return _Truth(bool(e))
         value = concrete_value(e)
-        found = asked(value, "indices")
-        if type(found) is not Tracer:
-            return _canonical(found, shape, index)
+        if type(value) is not Tracer:
+            return _canonical(value, shape, index)
+        if can_count(value):
+            return _Mask(value)
         raise unknown_count(value)
     if aval.dtype.kind not in "iu":
         refuse(shape, index, "arrays used as indices must be of integer (or boolean) type")
@@ -354,14 +356,6 @@ def selected_places(mask: Tracer) -> tuple:
     if not can_count(mask):
         raise unknown_count(mask)
     return np.nonzero(mask)
-
-
-def with_places(index: tuple) -> tuple:
-    """An index with places instead of masks without values, where these can be counted."""
-    if Tracer not in map(type, index):
-        return index
-    parts = [np.nonzero(e) if type(e) is Tracer and is_unknown_mask(e) and can_count(e) else (e,) for e in index]
-    return tuple([i for part in parts for i in part])
 
 
 def is_selected(x: Any) -> bool:

@@ -446,7 +446,6 @@ def read(x: Any, index: Any) -> Any:
     if kind is tuple and len(index) <= len(shape):
         if n := index_plan.own_places(x, index):
             return gather(x, *on_device_of(index[n:], (x,)), batch_dims=n)
-        index = index_plan.with_places(index)
     arrays = index_plan.leading_arrays(shape, index) if kind is np.ndarray or kind is list or kind is tuple else None
     if arrays is not None:
         return _gathered(x, kind is np.ndarray and index.dtype.kind == "b", *on_device_of(arrays, (x,)))

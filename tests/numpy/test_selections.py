@@ -299,6 +299,55 @@ def test_what_is_written_in_place_is_seen_elsewhere(f):
         np.testing.assert_allclose(found, expected, rtol=1e-12)
 
 
+def columns(y, m, x):
+    y[:, m] = x[0]
+
+
+def scaled_columns(y, m, x):
+    y[..., m] *= x[1]
+
+
+def elements(y, m, x):
+    y[m, 1] = 7.0
+
+
+def parts_of_rows(y, m, x):
+    y[m, 1:] = x[m][:, None]
+
+
+def of_a_view(y, m, x):
+    y.T[m, 0] += x[2]
+
+
+def with_other_places(y, m, x):
+    y[[[0], [2]], m] = y[0, m] ** 2
+
+
+def columns_of_a_buffer(y, m, x):
+    z = np.zeros((3, 3))
+    z[:, m] = y[:, m]
+    y[...] = z
+
+
+WRITES = [columns, scaled_columns, elements, parts_of_rows, of_a_view, with_other_places, columns_of_a_buffer]
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_a_mask_among_other_entries_is_written(write):
+    def f(x):
+        y = np.outer(x, x)
+        write(y, x > 0, x)
+        return y * C.reshape(3, 2)[:, :1]
+
+    x = np.array([1.5, -0.7, 2.2])
+    lanes, slopes = np.stack([x, x, -x, x]), grad(lambda x: np.sum(f(x)))
+    of_lanes = grad(lambda lanes: np.sum(vmap(f)(lanes)))(lanes), np.stack([slopes(lane) for lane in lanes])
+    for found, expected in (*ways(f, x), (vmap(f)(lanes)[2], f(-x)), of_lanes):
+        np.testing.assert_allclose(found, expected, rtol=1e-12)
+    with pytest.raises(IndexError, match="boolean index did not match"):
+        jit(lambda x: write(np.outer(x, x), x[:2] > 0, x))(x)
+
+
 def test_a_masked_array_is_no_operand():
     f = lambda x: x.dot(np.ma.masked_array(x, x > 1))
     for g in (grad(f), jit(f), lambda x: vmap(f)(np.stack([x, x]))):
