@@ -441,8 +441,6 @@ def _cut(
             reads = tuple(dict.fromkeys([*part.reads, *others]))
     if reads is not None:
         of_number = {n: a for a, n in reversed(numbers.items()) if n in reads}
-        for n in set(reads).difference(of_number):  # of one operand twice, a table may keep both
-            of_number[n] = Var(operands[n].aval)
         pull = DerivedPull(rest, None, reads, there, wide)
         plain = tuple([e._replace(source=None) for e in equations])
         captured = dict(outer.captured.values())

@@ -227,7 +227,7 @@ class WrittenPull(Pull):
     answers: Any = ()
 
     def __init__(self, found: WrittenAhead, use: tuple, pattern: tuple, ones: tuple, wide: bool):
-        primitive, avals, _, _, outs, params, _ = use
+        primitive, avals, _, rows, outs, params, _ = use
         n = len(avals)
         there = (0,) if found.ways is None else tuple(map(int, next(iter(found.ways))))
         part = None if found.first is None else _WrittenPart(found.first, n, params)
@@ -243,7 +243,8 @@ class WrittenPull(Pull):
         self.function: Any = found.function
         self.direct = None if wide or found.ways is not None else found.function
         self.n_read = len(found.reads)  # of what is kept: values, then shapes and parameters
-        self.rule: Any = use
+        alike = [n if i is None else i for n, i in enumerate(pattern)]  # to a table operands of one row are one
+        self.rule: Any = primitive, avals, alike, rows, outs, params, None
         self.kind: Any = pattern, ones, found.reads
 
     def run(self, cts: RowCotangents, ct: Any, numbers: Any, kept: Any, function: Any = None, many: int = 0) -> None:

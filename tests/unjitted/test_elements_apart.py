@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import funcad
-from funcad import grad, hessian, jacfwd, jacrev, jit, jvp, value_and_grad, vmap
+from funcad import grad, hessian, jacfwd, jacrev, jit, jvp, linearize, value_and_grad, vmap
 
 X = np.linspace(0.4, 1.7, 9)
 STEP = 1e-5
@@ -258,3 +258,31 @@ def test_a_block_that_is_written_costs_its_size() -> None:
 
     assert np.isclose(grad(f)(2.0), 180)
     assert len(set(copied[1:])) == 1
+
+
+TWICE = {  # operands of one row that are two objects
+    "product": lambda x: x[0] * x[0],
+    "quotient": lambda x: x[1] / x[1],
+    "power": lambda x: x[0] ** x[0],
+    "largest": lambda x: np.maximum(x[1], x[1]) * np.hypot(x[0], np.copy(x[0])),
+    "remainder": lambda x: x[-1] % x[1],
+    "sum of squares": lambda x: sum(x[i] * x[i] for i in range(2)),
+    "parts": lambda x: np.sum(x[:2] * x[:2]),
+    "a float": lambda x: x[0] * x.item(0),
+}
+
+
+@pytest.mark.parametrize("name", TWICE)
+def test_two_reads_of_one_element_are_linearized(name):
+    f, x, t = TWICE[name], np.array([0.3, 0.2]), np.array([1.0, 10.0])
+    expected, slope = jvp(f, (x,), (t,))
+
+    def both(x):
+        value, push = linearize(f, x)
+        return value, push(t)
+
+    jitted = jit(both)
+    for found in (both(x), jitted(x), jitted(x), jitted(x), [y[1] for y in vmap(both)(np.stack([x, x]))]):
+        np.testing.assert_allclose(found, (expected, slope), rtol=1e-12)
+    np.testing.assert_allclose(jacfwd(f)(x), grad(f)(x), rtol=1e-12, atol=1e-15)
+    np.testing.assert_allclose(linearize(grad(f), x)[1](t), jvp(grad(f), (x,), (t,))[1], rtol=1e-9, atol=1e-12)
