@@ -283,7 +283,7 @@ class Gradient(Remade):
         outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, [x], _ALONE, "grad", {"n": 1}, True)
         if locks.held:
             locks.check()
-        value = outs[-1]
+        value, gradient = outs[-1], None
         if nonzero[0]:
             number = outs[0]
             lane = type(number) is Tracer and number.owner is state.abstract and number.atom.aval.dtype is _F64
@@ -291,7 +291,7 @@ class Gradient(Remade):
                 gradient = pull(jaxpr, [_ONE])[0]
             else:
                 gradient = next(_back(jaxpr, residuals, outs))
-        else:
+        if gradient is None:  # f does not depend on x, or a rule says that its derivative is zero
             self._warn_if_independent([None], tree.structure([x]), (at,), ())
             gradient = zeros_for(x)
         if NAMESPACES or "cupy" in sys.modules:  # `device_in_use`, without a call

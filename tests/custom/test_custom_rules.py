@@ -543,3 +543,36 @@ def test_a_rule_may_call_its_function_which_runs_as_a_twin():
     np.testing.assert_array_equal(value, [1.0, 2.0, 3.0])
     np.testing.assert_array_equal(tangent, [2.0, 3.0, 1.0])
     np.testing.assert_array_equal(fc.grad(lambda x: ordered(x) @ np.array([5.0, 6.0, 7.0]))(x), [7.0, 5.0, 6.0])
+
+
+def _of_zero_slope(kind):
+    if kind == "primitive":
+        product = primitive(lambda a, x: a * x)
+        defvjp(product, lambda ans, a, x: lambda g: g * x, None)
+        return lambda x: product(2.0, x)
+    f = fc.custom_vjp(lambda x: 2 * x)
+    f.defvjp(lambda x: (2 * x, None), lambda _, ct: (None,))
+    return f
+
+
+@pytest.mark.filterwarnings("ignore:grad:UserWarning")
+@pytest.mark.parametrize("kind", ["primitive", "custom_vjp"])
+@pytest.mark.parametrize(
+    "way",
+    [
+        lambda f, x: fc.grad(f)(x),
+        lambda f, x: fc.value_and_grad(f)(x)[1],
+        lambda f, x: fc.autograd.grad(f)(x),
+        lambda f, x: fc.vmap(fc.grad(f))(np.array([x, x]))[1],
+        lambda f, x: fc.autograd.elementwise_grad(f)(np.array([x, x]))[1],
+        lambda f, x: fc.grad(lambda v: np.sum(f(v)))(np.array([x, x]))[1],
+        lambda f, x: fc.jit(fc.grad(f))(x),
+        lambda f, x: [slope(v) for slope in [fc.jit(fc.grad(f))] for v in (x, 1.0, 2.0)][2],
+        lambda f, x: fc.jvp(fc.grad(f), (x,), (1.0,))[1],
+        lambda f, x: fc.grad(fc.grad(f))(x),
+        lambda f, x: fc.grad(lambda p: f(p["x"]))({"x": x})["x"],
+    ],
+)
+def test_none_of_a_rule_is_zero(kind, way):
+    slope = way(_of_zero_slope(kind), 3.0)
+    assert slope == 0.0 and slope.dtype == np.float64
