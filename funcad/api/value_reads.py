@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
 
-def carries_derivative(x: Value) -> bool:
+def carries_derivative(x: Value | None) -> bool:
     """Does one lead to x, of a function that still runs, or ran inside one that still runs?"""
-    while type(x) is Tracer and x.atom is None:
-        if x.tangent is not None and not (x.owner.closed and state.running is None):
+    while type(x) is Tracer:
+        if x.atom is None and x.tangent is not None and not (x.owner.closed and state.running is None):
             return True
-        x = x.primal
+        x = x.primal if x.atom is None else getattr(x.tangent, "value", None)  # of an un-jitted vmap: what its lanes are
     return False
 
 

@@ -5,7 +5,7 @@ import pytest
 
 import funcad as fc
 from funcad.api import split_batch
-from funcad.errors import LanesError, TracerBoolConversionError, TreeMismatchError
+from funcad.errors import LanesError, TracerArrayConversionError, TracerBoolConversionError, TreeMismatchError
 
 R = np.random.default_rng(7)
 X = R.normal(size=200)
@@ -429,3 +429,27 @@ def test_a_lane_that_runs_alone_writes_its_argument_as_in_plain_python() -> None
     for _ in range(2):
         np.testing.assert_array_equal(fc.vmap(lambda a: model.swapped(a))(a.copy()), expected)
         np.testing.assert_array_equal(fc.vmap(lambda d: model.swapped(d["a"]))({"a": a.copy()}), expected)
+
+
+@pytest.mark.parametrize("lanes", [[0.5, 0.5], [0.5, 0.6, 0.5], [0.5] * 50 + [0.6] * 40])
+@pytest.mark.parametrize("convert", [float, complex, lambda x: float(np.asarray(x))])
+@pytest.mark.parametrize(
+    "way",
+    [
+        lambda f, x: fc.grad(lambda x: np.sum(fc.vmap(f)(x)))(x),
+        lambda f, x: fc.jvp(fc.vmap(f), (x,), (x,)),
+        lambda f, x: fc.grad(lambda s: np.sum(fc.vmap(f)(s * x)))(1.0),
+        lambda f, x: fc.grad(lambda x: np.sum(fc.vmap(fc.vmap(f))(x)))(np.stack([x, x])),
+    ],
+)
+def test_a_number_of_lanes_that_agree_cuts_no_derivative(way, convert, lanes):
+    with pytest.raises(TracerArrayConversionError, match="carries a derivative"):
+        way(lambda x: abs(convert(x)) * x, np.array(lanes))
+
+
+def test_an_item_of_lanes_that_agree_keeps_its_derivative():
+    x = np.array([0.5, 0.5])
+    np.testing.assert_allclose(fc.grad(lambda x: np.sum(fc.vmap(lambda v: v * v.item())(x)))(x), 2 * x)
+    read = fc.vmap(lambda v: v * float(fc.stop_gradient(v)))
+    np.testing.assert_allclose(fc.grad(lambda x: np.sum(read(x)))(x), x)
+    np.testing.assert_allclose(fc.jvp(read, (x,), (x,))[1], x * x)
