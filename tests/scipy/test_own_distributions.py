@@ -174,6 +174,42 @@ def test_what_was_refused_before_changes_nothing() -> None:
     assert slope() == before
 
 
+WAYS = [
+    lambda f, x: grad(f)(x),
+    lambda f, x: funcad.jvp(f, (x,), (1.0,))[1],
+    lambda f, x: vmap(grad(f))(np.array([x, x]))[1],
+    lambda f, x: jit(grad(f))(x),
+    lambda f, x: [slope(v) for slope in [jit(grad(f))] for v in (x, 1.1 * x, x)][2],
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(
+    ("name", "method"), [("rice", "logpdf"), ("nct", "logcdf"), ("dpareto_lognorm", "logcdf"), ("weibull_max", "logpdf")]
+)
+def test_a_slip_has_its_own_error_and_changes_nothing(name: str, method: str, way: Any) -> None:
+    x = np.array([-0.6, -0.7, -0.8] if name == "weibull_max" else [0.6, 0.7, 0.8])
+    family, shapes = getattr(stats, name), SHAPES[name][1:]
+    f = lambda c: np.sum(getattr(family, method)(x, c, *shapes))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="broadcast"):
+            grad(f)(np.array([1.0, 2.0]))
+    slope, h = (lambda: way(f, 3.1)), 1e-6
+    if is_refused(name, method, (family.shapes or "").split(",")[0]):
+        with pytest.raises(errors.TracerArrayConversionError, match="compiled code"):
+            slope()
+    else:
+        assert slope() == pytest.approx((f(3.1 + h) - f(3.1 - h)) / (2 * h), rel=1e-5)
+
+
+@pytest.mark.parametrize("way", WAYS[:3])
+def test_what_jit_refuses_is_not_refused_elsewhere(way: Any) -> None:
+    f = lambda s: stats.pearson3.logpdf(1.2, s)
+    with pytest.raises(errors.TracerBoolConversionError, match="not known inside jit"):
+        jit(grad(f)).lower(0.4)
+    assert way(f, 0.4) == pytest.approx((f(0.4 + 1e-6) - f(0.4 - 1e-6)) / 2e-6, rel=1e-5)
+
+
 def test_outside_the_support_and_bad_parameters() -> None:
     x = np.array([-1.0, 0.5, 3.0])
     f = lambda b: stats.powerlaw.logpdf(x, b)

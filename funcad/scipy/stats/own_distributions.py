@@ -20,7 +20,7 @@ import numpy as np
 from funcad import numpy as fnp
 from funcad.api.vjp import jvp
 from funcad.custom.custom_jvp import custom_jvp
-from funcad.errors import FuncadError, TracerArrayConversionError
+from funcad.errors import FuncadError, TracerArrayConversionError, TracerBoolConversionError
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import concrete_value
 from funcad.lifting.own_answers import is_compared, through
@@ -75,22 +75,22 @@ REFUSALS = (
 
 
 def _own(formula: Callable[..., Any], otherwise: Callable[..., Any]) -> Callable[..., Any]:
-    """The formula by its own code; `otherwise` for those arguments for which that was refused."""
-    refused: dict[tuple[bool, ...], Exception] = {}
+    """The formula by its own code; `otherwise` where that is refused, which may depend on all that an argument is."""
 
     def run(*args: Any) -> Any:
-        traced = tuple([is_traced((a,)) for a in args])
-        if traced not in refused:
-            try:
-                return by_elements(formula, args)
-            except REFUSALS as error:
-                refused[traced] = error
+        try:
+            return by_elements(formula, args)
+        except REFUSALS as error:
+            np.broadcast_shapes(*map(np.shape, args))  # a slip of the caller's has NumPy's error
+            refusal = error
         try:
             return otherwise(*args)
         except TracerArrayConversionError as error:
             if error.__cause__ is not None:
                 raise
-            raise error from refused[traced]
+            if isinstance(refusal, TracerBoolConversionError):
+                raise refusal from None
+            raise error from refusal
 
     return run
 
