@@ -128,7 +128,11 @@ def at(operator: Function, fun: Function, argnum: Any, /, *args: Any, **kwargs: 
         unary = fun
     try:
         x = given[0] if single else tuple(given)
-        return operator(unary, x if _are_floats(x) else tree.map(_as_floats, x))
+        if not _are_floats(x):
+            if spaces := sys.modules.get("funcad.autograd.vspaces"):
+                spaces.check_held(x)
+            x = tree.map(_as_floats, x)
+        return operator(unary, x)
     except Exception as error:
         raise for_user(error)  # noqa: B904 the same error
     except BaseException as stop:

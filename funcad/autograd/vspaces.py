@@ -193,6 +193,17 @@ def vspace(value: Any) -> Any:
     return VSpace.mappings.get(type(value), VSpace)(value)
 
 
+def check_held(x: Any) -> None:
+    """Refuses values of a class of the user's in which there is no number yet, and so no place for a derivative."""
+    for part in tree.leaves(x, is_leaf=lambda part: type(part) in VSpace.mappings):
+        if type(part) in VSpace.mappings and not tree.leaves(part):
+            name = type(part).__name__
+            raise TypeError(
+                f"a {name} without numbers cannot be differentiated: its gradient has the structure of the value, not that of "
+                f"its VSpace's zeros().\nRemedy: zeros in the {name} for all numbers whose derivatives are wanted."
+            )
+
+
 class SparseObject:
     """A cotangent that is zero but where `mut_add` adds: `mut_add(zeros)` gives the array. Rules may return it.
 

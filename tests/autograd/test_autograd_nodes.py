@@ -227,6 +227,50 @@ def test_values_of_classes_of_users_take_part() -> None:
         Box.register(Pair)
 
 
+class Poly:
+    """Coefficients by their powers."""
+
+    def __init__(self, c: dict[int, Any]):
+        self.c = c
+
+
+class PolySpace(VSpace):
+    def __init__(self, value: Poly):
+        pass
+
+    def zeros(self) -> Poly:
+        return Poly({})
+
+
+PolySpace.register(Poly)
+
+
+@primitive
+def at(p: Poly, x: float) -> Any:
+    return sum([v * x**k for k, v in p.c.items()], 0.0)
+
+
+defvjp(at, lambda ans, p, x: lambda g: Poly({k: g * x**k for k in range(3)}), None)
+
+
+@pytest.mark.parametrize(
+    "way",
+    [
+        lambda f, p: ag.grad(f)(p),
+        lambda f, p: ag.value_and_grad(f)(p)[1],
+        lambda f, p: ag.make_vjp(f)(p)[0](1.0),
+        lambda f, p: ag.grad(lambda held: f(held["p"]))({"p": p})["p"],
+        lambda f, p: ag.grad(lambda x, p: x * f(p), (0, 1))(1.0, p)[1],
+        lambda f, p: [slope(p) for slope in [funcad.jit(ag.grad(f))] for _ in range(3)][2],
+    ],
+)
+def test_a_value_without_numbers_has_no_silent_zero(way: Any) -> None:
+    f = lambda p: at(p, 2.0) * 3.0 + at(p, 1.0)
+    with pytest.raises(TypeError, match="Remedy: zeros in the Poly"):
+        way(f, Poly({}))
+    assert way(f, Poly({0: 0.0, 1: 0.0, 2: 0.0})).c == {0: 4.0, 1: 7.0, 2: 13.0}
+
+
 def test_tables_of_rules_are_the_rules() -> None:
     double = primitive(lambda x: 2.0 * x)
     assert double not in core.primitive_vjps and core.primitive_vjps.pop(double, None) is None
