@@ -282,6 +282,8 @@ class Found:
 
     def _class(self, w: Place, kind: type, of: Place | None, inside: dict[str, Any]) -> None:
         """Attributes of a class, read of it or of an instance, `of`, that has those of `inside` itself."""
+        if not is_library(type(kind)):
+            self._class(self.on_the_way(Place(w, "type", None, w.label)), type(kind), None, {})
         done: set[str] = set()
         for i, base in enumerate(kind.__mro__):
             if base is object or is_library(base):

@@ -93,14 +93,14 @@ def _read(observer: Observer, x: Any, name: str) -> Any:
         found = _of_super(observer, x, name)
         if found is not MISSING:
             return found
-    place = observer.origin.get(id(x))
+    place = observer.of(x)
     users = not is_library(kind) and not issubclass(kind, type)
     if users:
         found = _by_class(observer, x, kind, name)
         if found is not MISSING:
             return found
     elif issubclass(kind, type) and not is_library(x):
-        found = _in_class(observer, x, name)
+        found = _in_class(observer, x, kind, name)
         if found is not MISSING:
             return found
     if place is None:
@@ -219,10 +219,13 @@ def method_of(observer: Observer, kind: type, name: str) -> Any:
     return twin_of(raw)
 
 
-def _in_class(observer: Observer, x: type, name: str) -> Any:
-    """An attribute that is asked of a class of the user's."""
+def _in_class(observer: Observer, x: type, kind: type, name: str) -> Any:
+    """An attribute that is asked of a class of the user's; its own class, `kind`, may be the user's, too."""
     base, raw = raw_of(x, name)
+    first = raw is MISSING or hasattr(type(raw_of(kind, name)[1]), "__set__")
     passed(observer, x.__mro__, base, name)
+    if first and not is_library(kind):
+        return _by_class(observer, x, kind, name)
     if raw is MISSING or is_library(base):
         return MISSING
     at = of_class(observer, base, name)

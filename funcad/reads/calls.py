@@ -20,6 +20,7 @@ import collections
 import contextlib
 import contextvars
 import copy
+import enum
 import functools
 import inspect
 import io
@@ -340,7 +341,8 @@ def _applied(observer: Observer, x: Any) -> Any:
     """What is handed to `map` and the like: what a library's function is given there is seen, each time."""
     if x is None or type(x) in _HASHABLE and x in _answers:  # `filter(None, ...)`
         return functools.partial(_told_to, observer, bool if x is None else x)
-    return called(observer, x, None) if callable(x) and type(x) is not Tracer and not is_users_function(x) else x
+    applied = callable(x) and type(x) is not Tracer and not is_users_function(x) and not hasattr(type(x), "__iter__")
+    return called(observer, x, None) if applied else x
 
 
 def _told_to(observer: Observer, f: Any, *args: Any) -> Any:
@@ -483,6 +485,8 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
         return x
     if is_scalar(x) or kind is LibraryCall or kind is map:
         return x
+    if issubclass(kind, enum.EnumType) and not shallow:
+        observer.content([*x])
     if callable(x) and not isinstance(x, (type, np.ufunc)):
         keeps = type(f) in _HASHABLE and f in _KEEPERS or getattr(f, "__name__", "").endswith("callback")
         if not keeps and _top(kind) != "funcad":

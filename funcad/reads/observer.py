@@ -172,7 +172,16 @@ class Observer:
         while found is None and type(x) is np.ndarray and type(x.base) is np.ndarray:
             x = x.base
             found = self.origin.get(id(x))
-        return found
+        return self._member(x) if found is None and isinstance(x, enum.Enum) else found
+
+    def _member(self, x: Any) -> Place | None:
+        """A member of an enum of the user's is found in that, by whatever way it has come."""
+        kind = type(x)
+        if is_library(kind) or kind._member_map_.get(x._name_) is not x:
+            return None
+        table = self.place(self.found_nowhere(kind, kind.__name__), "raw", "_member_map_", "")
+        self.known_as(x, self.place(table, "item", x._name_, f"{kind.__name__}.{x._name_}"))
+        return self.origin[id(x)]
 
     def found_nowhere(self, x: Any, label: str) -> Place | None:
         """A place for an object that is reached by no steps: it stays what it is as long as it lives."""

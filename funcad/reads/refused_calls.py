@@ -103,7 +103,7 @@ def refusal_of(f: Any) -> str | None:
     if is_compiled(f):
         what = getattr(f, "__qualname__", None) or type(f).__qualname__
         return f"{what} is compiled (Cython, C), and nobody sees what it reads"
-    owner, name = getattr(f, "__self__", None), getattr(f, "__name__", "")
+    owner, name = None if isinstance(f, type) else getattr(f, "__self__", None), getattr(f, "__name__", "")
     kind = None if owner is None or type(owner) is types.ModuleType else owner if isinstance(owner, type) else type(owner)
     if kind is not None and issubclass(kind, datetime.date):
         says_now = kind is owner and name in ("now", "today", "utcnow") and owner not in (datetime.date, datetime.datetime)

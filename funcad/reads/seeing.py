@@ -536,7 +536,7 @@ def iterated(x: Any, depth: int) -> Any:
     if observer is None or kind is Tracer:
         return x
     observer.orders.opened(x, depth)
-    if not is_library(kind) and not isinstance(x, type):
+    if not is_library(kind):
         method = method_of(observer, kind, "__iter__")
         if method is not None:
             return method(x)
