@@ -234,10 +234,12 @@ class Found:
         for attribute in ("__defaults__", "__kwdefaults__"):
             if getattr(f, attribute):
                 self.step(w, "attribute", attribute, getattr(f, attribute), f"defaults of {f.__name__}")
-        for name in reads.imports:
-            if name in sys.modules and not is_library(sys.modules[name]):
-                modules = self.on_the_way(Place(None, "constant", sys.modules, ""))
-                self.on_the_way(Place(modules, "item", name, name), sys.modules[name])
+        modules = self.on_the_way(Place(None, "constant", sys.modules, "")) if reads.imports else w
+        for name in sorted(reads.imports):
+            if name in sys.modules:
+                self._named(modules, name, sys.modules, f"the module {name}")
+            else:
+                self.watches.append(Place(modules, "get", name, f"the module {name}", "is", MISSING))
 
     def _named(self, names: Place, name: str, table: dict[str, Any], label: str) -> None:
         """What stands in the namespace of a module."""

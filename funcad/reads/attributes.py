@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import importlib.util
+import sys
 import types
 import weakref
 from collections.abc import Sequence
@@ -147,6 +149,24 @@ def _of_module(observer: Observer, x: Any, name: str) -> Any:
             observer.known_as(found, observer.place(place, "attribute", name, f"{x.__name__}.{name}"))
         return found
     return found if place is None else observer.read(place, "attribute", name, f"{x.__name__}.{name}", found)
+
+
+def imported(observer: Observer, module: str, names: Any, parts: Sequence[str] = (), level: int = 0) -> None:
+    """A module, or `parts` of it, is imported in the namespace `names`: what sys.modules has for it, or that it has nothing."""
+    name = module
+    if level:
+        name = importlib.util.resolve_name("." * level + module, names.get("__package__") or "")
+    table = observer.place(None, "constant", sys.modules, "")
+    try:
+        found = __import__(module, names, None, parts or ("__name__",), level)
+    finally:
+        for i in [*[i for i, c in enumerate(name) if c == "."], len(name)]:
+            if name[:i] in sys.modules:
+                observer.read(table, "item", name[:i], f"the module {name[:i]}", sys.modules[name[:i]])
+            else:
+                observer.missing(table, "get", name[:i], f"the module {name[:i]}")
+    for part in parts:
+        attribute(found, part, None)
 
 
 def _of_super(observer: Observer, x: Any, name: str) -> Any:

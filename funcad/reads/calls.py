@@ -22,6 +22,7 @@ import contextvars
 import copy
 import enum
 import functools
+import importlib.util
 import inspect
 import io
 import itertools
@@ -43,7 +44,6 @@ from funcad.host.real_types import is_a
 from funcad.host.where import handing, state, tracing, unseen
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
-from funcad.reads.attributes import attribute, delete_attribute, is_users_function, method_of, raw_of, store_attribute, twin_of
 from funcad.reads.code_reads import MISSING, draws, is_library
 from funcad.reads.later import Later, LaterMethod, all_now, is_live, now, text
 from funcad.reads.lending import call_lending
@@ -54,6 +54,10 @@ from funcad.reads.refused_calls import named
 from funcad.reads.replays import replayed, spoken, told_key
 from funcad.reads.selections import SELECTIONS
 from funcad.reads.stores import KEEPING, held_before
+
+from funcad.reads.attributes import (  # isort: skip
+    attribute, delete_attribute, imported, is_users_function, method_of, raw_of, store_attribute, twin_of,
+)  # fmt: skip
 
 _MANAGED = contextlib.contextmanager(lambda: None).__code__  # type: ignore[arg-type, return-value]
 _DISPATCHED = functools.singledispatch(lambda x: x).__code__
@@ -821,6 +825,13 @@ def _filters(observer: Observer, args: tuple, kwargs: dict) -> Any:
     return MISSING
 
 
+def _import(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    if args and type(args[0]) is str and len(args) < 5 and "level" not in kwargs:
+        package = [p for p in (*args[1:], *kwargs.values()) if type(p) is str]
+        imported(observer, importlib.util.resolve_name(args[0], *package or [None]), {})
+    return MISSING
+
+
 def _generator(observer: Observer, args: tuple, kwargs: dict) -> Any:
     if not args and not kwargs or args[:1] == (None,):
         observer.refuse("default_rng() begins with other numbers at each call")
@@ -886,6 +897,7 @@ _answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
     id: _identified,
     hash: _hashed,
     os.getenv: _getenv,
+    **dict.fromkeys((importlib.import_module, builtins.__import__), _import),
     len: _length,
     np.errstate: _errors,
     np.seterr: _errors,

@@ -275,7 +275,7 @@ class Observer:
             return x
         if is_of_library(x):
             self.guard(place, "name", x)
-        elif not issubclass(kind, types.ModuleType):
+        elif not issubclass(kind, types.ModuleType) or id(x) in self.origin:
             self._object(place, x, kind)
         if issubclass(kind, types.ModuleType):
             self.known_as(x, place)

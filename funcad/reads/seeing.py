@@ -25,7 +25,6 @@ import numpy as np
 from funcad.api.value_reads import as_truth
 from funcad.host.where import state, unseen
 from funcad.ir.tracer import Tracer
-from funcad.reads.attributes import attribute, delete_attribute, is_users_function, method_of, raw_of, store_attribute, twin_of
 from funcad.reads.calls import called, told_on_its_way
 from funcad.reads.code_reads import MISSING, content, is_library, reads_of
 from funcad.reads.later import Later, all_now, combined, is_live, joined, now, of_percent, text
@@ -35,6 +34,10 @@ from funcad.reads.places import Place, dict_of, is_scalar, own, reference
 from funcad.reads.replays import spoken, told_key
 from funcad.reads.selections import NOTHING, applied, element, may_choose, noted, operated, selected, together
 from funcad.twin.hooks import Hooks
+
+from funcad.reads.attributes import (  # isort: skip
+    attribute, delete_attribute, imported, is_users_function, method_of, raw_of, store_attribute, twin_of,
+)  # fmt: skip
 
 _PLAIN = frozenset([float, int, bool, complex, str, Tracer])
 _QUICK = _PLAIN - {str}  # whose operators see nothing, whatever of `_PLAIN` is on the other side
@@ -110,6 +113,10 @@ class Seen(Hooks):
         if observer is not None and place is not None:
             at = self.function.__code__.co_freevars.index(name)
             observer.stores.cell(place, self.function.__closure__[at])
+
+    def will_import(self, level: int, module: str, *names: str) -> None:
+        if state.observer is not None:
+            imported(state.observer, module, self.function.__globals__, names, level)
 
     def _names(self, observer: Observer) -> Place:
         """The namespace of the function's module: functions that share it share its place."""

@@ -89,6 +89,9 @@ class Hooks:
     def will_store_free(self, name: str) -> None:
         """A function begins that may bind or delete this variable of the root's closure."""
 
+    def will_import(self, level: int, module: str, *names: str) -> None:
+        """A module is about to be imported, or `names` from it."""
+
     # -- calls and operators
 
     def call(self, function: Any) -> Any:
@@ -253,9 +256,7 @@ class HookTable:
         if level:
             module = importlib.util.resolve_name("." * level + module, self._hooks.globals.get("__package__") or "")
         owner = sys.modules.get(module)
-        if not isinstance(owner, types.ModuleType) or vars(owner).get(name, MISSING) is not value:
-            return value
-        return self._hooks.load_attribute(owner, name)
+        return self._hooks.load_attribute(owner, name) if getattr(owner, name, MISSING) is value else value
 
     def _target(self, owner: Any) -> StoreTarget:
         return StoreTarget(self._hooks, owner)

@@ -226,10 +226,18 @@ class Rewriter(ast.NodeTransformer):
             return node
         return self.visit(node)
 
+    def visit_Import(self, node: ast.Import) -> list[ast.stmt]:
+        told = [self.hook("will_import", alias, 0, alias.name) for alias in node.names if self._told]
+        return [*[ast.copy_location(ast.Expr(hook), node) for hook in told], node]
+
     def _imported(self, node: ast.ImportFrom) -> list[ast.stmt]:
         """What an import has bound is stored once more, after its hook."""
-        out: list[ast.stmt] = [node]
-        for alias in node.names if self._told else []:
+        if not self._told:
+            return [node]
+        names = [alias.name for alias in node.names]
+        told = self.hook("will_import", node, node.level, node.module or "", *names)
+        out: list[ast.stmt] = [ast.copy_location(ast.Expr(told), node), node]
+        for alias in node.names:
             bound = alias.asname or alias.name
             found = [node.level, node.module or "", alias.name, _name(bound, ast.Load(), alias)]
             value = self.hook("load_imported", alias, *found)
