@@ -32,7 +32,10 @@ from funcad.reads.places import bytes_of, dict_of
 from funcad.reads.refusals import Refusal
 from funcad.reads.stores import own_method
 
-_SPEAKING = frozenset(["random", "rvs", "shuffle"])  # of the module-level generators
+_SPEAKING = frozenset(  # of the module-level generators
+    "random rvs shuffle sample resample bootstrap kmeans kmeans2 permutation_test monte_carlo_test goodness_of_fit"
+    " differential_evolution dual_annealing basinhopping".split()
+)
 LONGEST = 10_000  # containers with more items are not looked into
 _WHOLE = (list, set, collections.deque)
 _DEEP = 3  # containers in containers

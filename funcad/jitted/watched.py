@@ -50,6 +50,7 @@ _LISTS = (list, tuple, collections.deque)
 _NOT_READ = frozenset("__init__ __new__ __repr__ __str__ __eq__ __hash__ __del__ __init_subclass__ __class_getitem__".split())
 _RECORDS = (types.SimpleNamespace,)  # told by their class and the attributes that are read, as dataclasses are
 _DRAWING = ("numpy.random", "random")  # modules of generators
+_DEEP = 3  # libraries' objects in one another that may hold one
 _STORING = frozenset(["setattr", "delattr", "vars", "__dict__", "__setattr__", "__delattr__"])
 _WHOLE = frozenset(["asdict", "astuple", "fields", "vars", "__dict__"])  # whoever says so reads all attributes
 _LEADING = ("__getattr__", "__getitem__", "__call__")  # methods that read attributes of names which no code of the user's says
@@ -345,13 +346,17 @@ class Found:
         return self.stored
 
     def generators(self) -> list[tuple[str, Any]]:
-        """Random generators that are held, or methods of such."""
-        found = []
-        for w, x in self.live.values():
+        """Random generators that are held, by libraries' objects too, or methods of such."""
+        found: dict[int, tuple[str, Any]] = {}
+        todo = [(w.label, x, _DEEP) for w, x in self.live.values()]
+        while todo:
+            label, x, deep = todo.pop()
             x = getattr(x, "__self__", x) if type(x) in (types.BuiltinFunctionType, types.MethodType) else x
             if any([str(base.__module__).startswith(_DRAWING) for base in type(x).__mro__]):
-                found.append((w.label, x))
-        return found
+                found.setdefault(id(x), (label, x))
+            elif deep and not is_a(x, (type, types.ModuleType, types.FunctionType)) and is_library(type(x)):
+                todo += [(label, v, deep - 1) for v in dict_of(x).values()]
+        return [*found.values()]
 
     # -- after the trace
     def settle(self, f: Any, moved: set[str], contents: bool) -> Guards | None:

@@ -22,12 +22,13 @@ import numpy as np
 
 from funcad.host.where import state
 from funcad.ir.tracer import Tracer
-from funcad.reads.code_reads import MISSING, is_library, is_settled
+from funcad.reads.code_reads import MISSING, draws, is_library, is_settled
 from funcad.reads.later import Later, attribute_of
 from funcad.reads.observer import Observer
 from funcad.reads.places import Place, has_dict, is_scalar, own, reference
 
 _MEMORY = frozenset(["flat", "data", "ctypes", "__array_interface__", "__array_struct__", "__buffer__"])
+_STATES = frozenset(["state", "gauss_next", "ctypes", "cffi", "capsule"])  # of a generator
 _MAKING = frozenset(["__init__", "__new__", "__setattr__", "__delattr__", "__call__"])
 _CODES = frozenset([types.FunctionType, types.BuiltinFunctionType, types.ModuleType])
 
@@ -109,6 +110,7 @@ def _read(observer: Observer, x: Any, name: str) -> Any:
         if name == "old_value" and kind is contextvars.Token:
             observer.refuse("old_value tells what a context variable held before the call")
         return getattr(x, name)
+    _no_state(observer, x, name)
     if id(x) in observer.later and not callable(getattr(x, name, None)):
         observer.refuse(f"{place.label}.{name} is read after the function has moved it")
     try:
@@ -129,6 +131,12 @@ def _read(observer: Observer, x: Any, name: str) -> Any:
     if value is found and own(x, name) is found:
         observer.attributes[id(x), name] = found
     return value
+
+
+def _no_state(observer: Observer, x: Any, name: str) -> None:
+    """The state of a generator that was there before is another one after each draw."""
+    if name in _STATES and draws(type(x)) and observer.of(x) is not None:
+        observer.refuse(f"{name} is what a generator goes on from")
 
 
 def _of_module(observer: Observer, x: Any, name: str) -> Any:
@@ -331,6 +339,7 @@ def store_attribute(x: Any, name: str, value: Any) -> None:
         if setter is not None:
             setter(x, name, value)
             return
+        _no_state(observer, x, name)
         observer.stores.attribute(x, name)
     setattr(x, name, value)
 

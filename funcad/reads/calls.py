@@ -20,6 +20,7 @@ import collections
 import contextlib
 import contextvars
 import copy
+import dataclasses
 import enum
 import functools
 import importlib.util
@@ -54,6 +55,7 @@ from funcad.reads.refused_calls import named
 from funcad.reads.replays import replayed, spoken, told_key
 from funcad.reads.selections import SELECTIONS
 from funcad.reads.stores import KEEPING, held_before
+from funcad.tree.same import held_by, slots_of
 
 from funcad.reads.attributes import (  # isort: skip
     attribute, delete_attribute, imported, is_users_function, method_of, raw_of, store_attribute, twin_of,
@@ -288,6 +290,8 @@ class LibraryCall:
             return tracing.door_of(f)(*args)
         owner = getattr(f, "__self__", None)
         observer.orders.asked(f, owner, args, kwargs)
+        if kwargs and kwargs.get("rng", f) is None:
+            observer.refuse(f"{named(f)[1]} begins with other numbers at each call")
         if type(f) is LaterMethod:
             return f(*args, **kwargs)
         answer = _answers.get(f if type(f) in _HASHABLE else named(f)) or (_answers.get(named(f)) if type(f) is type else None)
@@ -338,7 +342,27 @@ class LibraryCall:
         args = tuple([_given(observer, a, traced, f) for a in args])
         if kwargs:
             kwargs = {k: _given(observer, a, traced, f) for k, a in kwargs.items()}
+        if _top(f) in _COPYING:
+            _copied(observer, [args, kwargs], f)
         return tracing.door_of(f)(*args, **kwargs) if state.lender is None else call_lending(f, args, kwargs)
+
+
+_COPYING = frozenset(["copy", "pickle", "_pickle", "dataclasses"])
+
+
+def _copied(observer: Observer, values: list[Any], f: Any) -> None:
+    """A copy of a generator that was there before would go on from where that is now."""
+    todo, met = values, set()
+    while todo:
+        x = todo.pop()
+        kind = type(x)
+        if id(x) in met or issubclass(kind, (type, types.ModuleType, types.FunctionType)):
+            continue
+        met.add(id(x))
+        if draws(kind) and observer.of(x) is not None and f is not dataclasses.replace:
+            observer.refuse(f"{f.__name__} copies {observer.origin[id(x)].label}, which is a generator")
+        todo += x.values() if issubclass(kind, dict) else x if issubclass(kind, CONTAINERS) else ()
+        todo += held_by(x, slots_of(kind)).values()
 
 
 def _applied(observer: Observer, x: Any) -> Any:
@@ -832,10 +856,14 @@ def _import(observer: Observer, args: tuple, kwargs: dict) -> Any:
     return MISSING
 
 
-def _generator(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    if not args and not kwargs or args[:1] == (None,):
-        observer.refuse("default_rng() begins with other numbers at each call")
+def _generator(observer: Observer, args: tuple, kwargs: dict, name: str = "default_rng") -> Any:
+    if (*args, *kwargs.values())[:1] in ((), (None,)):
+        observer.refuse(f"{name}() begins with other numbers at each call")
     return MISSING
+
+
+def _sequence(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    return _generator(observer, (kwargs.get("rng", kwargs.get("seed")),), {}, "a sequence of scipy.stats.qmc")
 
 
 def _seed(f: str) -> Callable[[Observer, tuple, dict], Any]:
@@ -843,7 +871,7 @@ def _seed(f: str) -> Callable[[Observer, tuple, dict], Any]:
 
     def made(observer: Observer, args: tuple, kwargs: dict) -> Any:
         if Tracer not in map(type, (*args, *kwargs.values())):
-            return MISSING
+            return _generator(observer, args, kwargs, f)
         given = [operator.index(a) if type(a) is Tracer and not a.shape else a for a in args]
         return getattr(np.random, f)(*given, **{k: operator.index(a) if type(a) is Tracer else a for k, a in kwargs.items()})
 
@@ -904,6 +932,8 @@ _answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
     warnings.simplefilter: _filters,
     warnings.filterwarnings: _filters,
     ("numpy.random", "default_rng"): _generator,
+    random.Random: functools.partial(_generator, name="Random"),
+    **{("scipy.stats._qmc", name): _sequence for name in ("Sobol", "Halton", "LatinHypercube", "PoissonDisk")},
     ("numpy.random.bit_generator", "SeedSequence"): _seed("SeedSequence"),
     **{(f"numpy.random._{name.lower()}", name): _seed(name) for name in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")},
     constant: _constant,
