@@ -21,10 +21,12 @@ from funcad.backends.engines import estimate, run_jaxpr
 from funcad.control.call import call_p, compact, partial_call, scatter, square_of, turning
 from funcad.control.policies import MemoryBudget
 from funcad.control.rules import closes_over_tracer
+from funcad.errors import FuncadError
 from funcad.host.real_types import is_a, same
+from funcad.host.where import is_tried, state
 from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.interpret import walk
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, prune, subjaxprs, used_inputs
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, may_fail, prune, subjaxprs, used_inputs
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
@@ -481,7 +483,8 @@ def checkpoint(
 
     Notes
     -----
-    Values and derivatives are those of fun, bit for bit. Effects in fun happen once. As `jax.checkpoint`.
+    Values and derivatives are those of fun, bit for bit. Effects in fun happen once. Where an operation raises, or under jit
+    and vmap could raise inside a `try`, fun is run as it is, so that the `try` sees the error. As `jax.checkpoint`.
 
     Examples
     --------
@@ -532,9 +535,21 @@ def checkpoint(
         flat = with_truths(flat_function(merged, in_tree, store), leaves)
         avals = [aval_of(x) for x in leaves]
         jaxpr, consts = trace_function(flat, avals, name=f"checkpoint({name_of(fun)})", staging=True, given=Given(leaves))
-        return store.tree.unflatten(_again(jaxpr, [*consts, *leaves], policy))
+        if state.abstract is not None and state.abstract.recorder is not None and any(map(_is_caught, jaxpr.equations)):
+            return runs(fun)(*args, **kwargs)  # in whose trace a `try` makes paths
+        try:
+            return store.tree.unflatten(_again(jaxpr, [*consts, *leaves], policy))
+        except Exception as error:
+            if isinstance(error, FuncadError) or jaxpr.has_effects:
+                raise
+        return runs(fun)(*args, **kwargs)  # on the values that raised: a `try` in it sees the error
 
     return Transformed(checkpointed, fun, functools.partial(checkpoint, **options))
+
+
+def _is_caught(e: Equation) -> bool:
+    """Does a `try` stand around an operation that may fail?"""
+    return may_fail(e.primitive, e.params) and e.source is not None and is_tried(e.source)
 
 
 remat = checkpoint

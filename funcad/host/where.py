@@ -401,13 +401,49 @@ def note_source(error: BaseException, source: Source | None) -> None:
     if source is None or getattr(error, "_funcad_source", False):
         return
     try:
-        error._funcad_source = True  # type: ignore[attr-defined]
+        error._funcad_source = source  # type: ignore[attr-defined]
     except AttributeError:  # exceptions with __slots__: without the mark the note may appear twice
         pass
     if hasattr(error, "locate"):  # its own message names the line (NanError)
         error.locate(source)
     else:
         error.add_note(f"funcad: while running an operation written at {source}")
+
+
+def handlers_around(code: CodeType, place: int) -> Iterator[tuple[int, list[str]]]:
+    """The handlers of errors around a place, from the innermost: where what each covers begins, and its first instructions."""
+    entries, seen = list(_exception_table(code)), set()
+    while True:
+        target = next((target for start, end, target in entries if start <= place < end), None)
+        if target is None or target in seen:
+            return
+        names = [opname[op] for op in code.co_code[target : target + 400 : 2] if opname[op] != "CACHE"]
+        yield min([start for start, _, to in entries if to == target]), names
+        seen.add(target)
+        place = target
+
+
+def _exception_table(code: CodeType) -> Iterator[tuple[int, int, int]]:
+    """(start, end, handler) of each entry, in bytes of the code's instructions."""
+    table = iter(code.co_exceptiontable)
+
+    def number() -> int:
+        byte = next(table)
+        value = byte & 63
+        while byte & 64:
+            byte = next(table)
+            value = value << 6 | byte & 63
+        return value
+
+    while table.__length_hint__():
+        start, length, target, _ = number() * 2, number() * 2, number() * 2, number()
+        yield start, start + length, target
+
+
+def is_tried(source: Source) -> bool:
+    """Does it stand in a `try` that has an `except`?"""
+    found = [names for _, names in handlers_around(source.code, source.offset) if names[0] == "PUSH_EXC_INFO"]
+    return any([names[1] == "POP_TOP" or "CHECK_EXC_MATCH" in names for names in found])
 
 
 _READ_ONLY = ("assignment destination is read-only", "output array is read-only")  # in NumPy's words
@@ -468,6 +504,14 @@ def for_user(error: Exception) -> Exception:
     went_on = ("Result from function call is not a proper array of floats.", "f(a) and f(b) must have different signs")
     if str(error) in went_on:  # what SciPy's code in C says when it has gone on in spite of our error
         error.add_note("Remedy for traced values: call funcad.scipy.optimize.root, brentq, least_squares or curve_fit.")
+    source = getattr(error, "_funcad_source", True)
+    if source is not True:
+        error._funcad_source = True  # type: ignore[attr-defined]  # no code, which is not pickled
+        if is_tried(source):
+            error.add_note(
+                "It stands in a `try` that was over when it ran: bodies of scan, cond, while_loop ... are traced once, for all "
+                "values.\nRemedy: funcad.cond(c, f, g, x), by a c that says without an error which way to go."
+            )
     has_notes = hasattr(error, "__notes__")
     if is_locked(error) and not has_notes:
         held = locked_arrays()

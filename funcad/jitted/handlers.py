@@ -14,11 +14,10 @@ import contextlib
 import dis
 import sys
 from collections.abc import Iterator
-from opcode import opname
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
-from funcad.host.where import is_internal
+from funcad.host.where import handlers_around, is_internal
 from funcad.memo import remembers
 from funcad.reads.code_reads import is_library
 
@@ -40,23 +39,16 @@ def inside_try(outermost: CodeType) -> bool:
 @remembers(1024)
 def _around(code: CodeType, place: int) -> tuple[bool, tuple[tuple[str, ...], ...]]:
     """Is the place inside a `try`, and the names that each `with` around it reads, up to that `try`."""
-    entries = list(_entries(code))
     managers: list[tuple[str, ...]] = []
-    seen: set[int] = set()
-    while True:
-        target = next((target for start, end, target in entries if start <= place < end), None)
-        if target is None or target in seen:
-            return False, tuple(managers)
-        names = [opname[op] for op in code.co_code[target : target + 40 : 2] if opname[op] != "CACHE"]
+    for start, names in handlers_around(code, place):
         if names[0] == "PUSH_EXC_INFO":
             if names[1] != "WITH_EXCEPT_START":
                 return True, tuple(managers)
-            found = _names_before(code, min([start for start, _, to in entries if to == target]))
+            found = _names_before(code, start)
             if found is None:
                 return True, tuple(managers)
             managers.append(found)
-        seen.add(target)
-        place = target
+    return False, tuple(managers)
 
 
 def _names_before(code: CodeType, block: int) -> tuple[str, ...] | None:
@@ -96,20 +88,3 @@ def _keeps(found: Any) -> bool:
         return hasattr(found, "__wrapped__") and not is_library(found.__wrapped__)
     kind = found if isinstance(found, type) else type(found)
     return issubclass(kind, _KEEPING) or hasattr(kind, "__exit__") and not is_library(kind)
-
-
-def _entries(code: CodeType) -> Iterator[tuple[int, int, int]]:
-    """(start, end, handler) of the code's exception table, in bytes of its instructions."""
-    table = iter(code.co_exceptiontable)
-
-    def number() -> int:
-        byte = next(table)
-        value = byte & 63
-        while byte & 64:
-            byte = next(table)
-            value = value << 6 | byte & 63
-        return value
-
-    while table.__length_hint__():
-        start, length, target, _ = number() * 2, number() * 2, number() * 2, number()
-        yield start, start + length, target

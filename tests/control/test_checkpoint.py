@@ -1,5 +1,6 @@
 """checkpoint: values and derivatives in every nesting, what is kept and what runs again (counted), memory, names."""
 
+import math
 import tracemalloc
 
 import numpy as np
@@ -276,3 +277,63 @@ def test_results_of_callbacks_have_no_derivative_here_either():
         with pytest.raises(MissingRuleError, match="io_callback has no derivative rule"):
             g(3.0)
     assert fc.grad(fc.checkpoint(lambda x: x * fc.io_callback(lambda: 2.0, 1.0)))(3.0) == 2.0
+
+
+# -- a `try` in a function outside of loops sees what an operation raises, with the values that raised
+
+
+def factored(t):
+    a = np.array([[t, 2.0], [2.0, t]])
+    try:
+        return np.sum(np.linalg.cholesky(a))
+    except np.linalg.LinAlgError:
+        return np.sum(np.linalg.cholesky(a + 9.0 * np.eye(2)))
+
+
+def checked(t):
+    try:
+        np.linalg.cholesky(np.array([[t, 2.0], [2.0, t]]))
+    except np.linalg.LinAlgError:
+        return t * t * 3.0
+    return t * t
+
+
+def logarithm(t):
+    try:
+        return math.log(t - 2.0) * t
+    except ValueError:
+        return t * t
+
+
+@pytest.mark.parametrize("f", [factored, checked, logarithm])
+@pytest.mark.parametrize("t", [1.0, 5.0])
+def test_a_try_sees_what_raises(f, t):
+    g = fc.checkpoint(f)
+    value, slope, second = f(t), fc.grad(f)(t), fc.grad(fc.grad(f))(t)
+    jitted, slopes = fc.jit(g), fc.jit(fc.grad(g))
+    expected = {value: [g(t), jitted(t), jitted(t), jitted(t)]}
+    expected[slope] = [fc.grad(g)(t), fc.jvp(g, (t,), (1.0,))[1], slopes(t), slopes(t), slopes(t), fc.grad(jitted)(t)]
+    for exact, found in expected.items():
+        np.testing.assert_allclose(found, [exact] * len(found), rtol=1e-12)
+    assert fc.grad(fc.grad(g))(t) == pytest.approx(second, rel=1e-9, abs=1e-12)
+    lanes = np.array([t, 5.0, 1.0, t])
+    for transformed, plain in ((g, f), (fc.grad(g), fc.grad(f))):
+        np.testing.assert_allclose(fc.vmap(transformed)(lanes), [plain(lane) for lane in lanes], rtol=1e-12)
+
+
+def test_what_nobody_catches_is_the_plain_error():
+    f = lambda t: np.sum(np.linalg.cholesky(t * np.ones((2, 2)) - np.eye(2)))
+    for g in (fc.grad(fc.checkpoint(f)), fc.jit(fc.grad(fc.checkpoint(f)))):
+        with pytest.raises(np.linalg.LinAlgError) as caught:
+            g(1.0)
+        assert caught.value.__context__ is None
+
+
+def test_what_raises_after_an_effect_does_not_run_again(capsys):
+    def f(t):
+        fc.debug.print("once")
+        return factored(t)
+
+    with pytest.raises(np.linalg.LinAlgError):
+        fc.grad(fc.checkpoint(f))(1.0)
+    assert capsys.readouterr().out == "once\n"

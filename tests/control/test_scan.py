@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import tracemalloc
 
 import numpy as np
@@ -12,6 +13,7 @@ from funcad.backends.interpreter import counters
 from funcad.control.loops import associative_scan, fori_loop
 from funcad.control.loops import map as loop_map
 from funcad.control.scan import scan
+from funcad.control.while_loop import while_loop
 from funcad.diagnosis.recording import check_jaxpr
 from funcad.errors import TracerBoolConversionError
 from funcad.ir.aval import Aval
@@ -408,8 +410,6 @@ def test_axis_names_inside():
     np.testing.assert_allclose(g, vmap(grad(lambda x: (x + psum(x, "i")) * 2 + psum(x + psum(x, "i"), "i")), axis_name="i")(xs))
 
 
-
-
 def test_linear_transpose_where_known_results_of_programs_are_used_later():
     x, ct = np.arange(3.0), np.array([1.0, -2.0, 0.5])
     c = np.array([1.0, 2.0, 3.0])
@@ -428,3 +428,41 @@ def test_linear_transpose_where_known_results_of_programs_are_used_later():
         columns = np.stack([f(e) for e in np.eye(3)], axis=1)
         np.testing.assert_allclose(linear_transpose(f, x)(ct)[0], ct @ columns)
         np.testing.assert_allclose(jit(lambda ct, f=f: linear_transpose(f, x)(ct)[0])(ct), ct @ columns)
+
+
+def factored(t):
+    try:
+        return np.sum(np.linalg.cholesky(np.array([[t, 2.0], [2.0, t]])))
+    except np.linalg.LinAlgError:
+        return t
+
+
+def closed(t):
+    try:
+        return np.sum(np.linalg.cholesky(np.array([[t, 2.0], [2.0, t]])))
+    finally:
+        np.zeros(1)
+
+
+LOOPS = {
+    "scan": lambda f, t: scan(lambda carry, x: (carry, f(x)), 0.0, np.array([5.0, t]))[1],
+    "fori_loop": lambda f, t: fori_loop(0, 2, lambda i, s: f(s), t),
+    "map": lambda f, t: loop_map(f, np.array([t, t])),
+    "while_loop": lambda f, t: while_loop(lambda s: s < 2.0, f, t),
+    "checkpoint in it": lambda f, t: loop_map(checkpoint(f), np.array([t, t])),
+}
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_an_error_says_that_the_try_in_a_body_was_over(name):
+    loop = LOOPS[name]
+    for f, told in ((factored, True), (closed, False)):
+        run = lambda t, f=f: np.sum(loop(f, t))
+        ways = [run, vmap(run, axis_size=2, in_axes=None), jit(run)]
+        ways += [lambda t, run=run: jvp(run, (t,), (1.0,)), *([] if name in ("while_loop", "fori_loop") else [grad(run)])]
+        for way in ways:
+            with pytest.raises(np.linalg.LinAlgError) as caught:
+                way(1.0)
+            notes = "\n".join(caught.value.__notes__)
+            assert notes.count("stands in a `try`") == notes.count("funcad.cond(") == told
+            pickle.loads(pickle.dumps(caught.value))
