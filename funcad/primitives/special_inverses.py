@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from funcad.primitives.arithmetic import add, div, floor, mul, neg, square, sub
+from funcad.primitives.comparison import ge, le, or_, select
 from funcad.primitives.special_errors import ndtri
 from funcad.primitives.special_rules import by, function_of, kernel, numeric, partials, special_of
 from funcad.primitives.transcendental import exp
@@ -116,8 +117,11 @@ SMIRNOV: _Law = {"d": lambda n, d: numeric("smirnov", n, d, orders=(0, 1))}
 KOLMOGOROV: _Law = {"x": lambda x: numeric("kolmogorov", x, orders=(1,))}
 
 
-def _inverse(name: str, law: _Law, arguments: str, counts: str = "", letters: str = "") -> Any:
-    """The inverse with SciPy's arguments; those among `counts` are rounded down, as SciPy does, and have derivative 0."""
+def _inverse(name: str, law: _Law, arguments: str, counts: str = "", letters: str = "", ends: Any = None) -> Any:
+    """The inverse with SciPy's arguments; those among `counts` are rounded down, as SciPy does, and have derivative 0.
+
+    Where there is no solution between the `ends` of SciPy's search, its value is constant, and so the derivative 0.
+    """
     given = arguments.split()
     order = letters.split() or list(law)
     (solved,) = [letter for letter in order if letter not in given]
@@ -128,37 +132,40 @@ def _inverse(name: str, law: _Law, arguments: str, counts: str = "", letters: st
             known[solved] = out
             at = [floor(known[v]) if v in counts.split() else known[v] for v in order]
             slope = law[solved](*at)
-            return div(1.0, slope) if letter == "P" else neg(div(law[letter](*at), slope))
+            found = div(1.0, slope) if letter == "P" else neg(div(law[letter](*at), slope))
+            return found if ends is None else select(or_(le(out, ends[0]), ge(out, ends[1])), 0.0, found)
 
         return None if letter in counts.split() else partial
 
     return partials(name, *[rule(letter) for letter in given])
 
 
+_COUNTS, _TINY, _WIDE, _NARROW = (0.0, np.inf), (1e-300, np.inf), (1e-100, 1e100), (1e-100, 1e10)
+
 bdtri = _inverse("bdtri", BINOMIAL, "k n P", "k n")
-bdtrik = _inverse("bdtrik", BINOMIAL, "P n p")
+bdtrik = _inverse("bdtrik", BINOMIAL, "P n p", ends=_COUNTS)
 bdtrin = _inverse("bdtrin", BINOMIAL, "k P p")
 nbdtri = _inverse("nbdtri", NEGATIVE_BINOMIAL, "k n P", "k n")
-nbdtrik = _inverse("nbdtrik", NEGATIVE_BINOMIAL, "P n p")
+nbdtrik = _inverse("nbdtrik", NEGATIVE_BINOMIAL, "P n p", ends=_COUNTS)
 nbdtrin = _inverse("nbdtrin", NEGATIVE_BINOMIAL, "k P p")
 btdtria = _inverse("btdtria", BETA, "P b x")
 btdtrib = _inverse("btdtrib", BETA, "a P x")
 chdtriv = _inverse("chdtriv", CHI_SQUARED, "P x")
-fdtridfd = _inverse("fdtridfd", FISHER, "n P x")
+fdtridfd = _inverse("fdtridfd", FISHER, "n P x", ends=_WIDE)
 gdtria = _inverse("gdtria", GAMMA, "P b x")
 gdtrib = _inverse("gdtrib", GAMMA, "a P x")
 pdtri = _inverse("pdtri", POISSON, "k P", "k")
-pdtrik = _inverse("pdtrik", POISSON, "P m")
-stdtridf = _inverse("stdtridf", STUDENT, "P t")
-chndtrix = _inverse("chndtrix", NONCENTRAL_CHI_SQUARED, "P v nc")
-chndtridf = _inverse("chndtridf", NONCENTRAL_CHI_SQUARED, "x P nc")
-chndtrinc = _inverse("chndtrinc", NONCENTRAL_CHI_SQUARED, "x v P")
+pdtrik = _inverse("pdtrik", POISSON, "P m", ends=_COUNTS)
+stdtridf = _inverse("stdtridf", STUDENT, "P t", ends=_NARROW)
+chndtrix = _inverse("chndtrix", NONCENTRAL_CHI_SQUARED, "P v nc", ends=_TINY)
+chndtridf = _inverse("chndtridf", NONCENTRAL_CHI_SQUARED, "x P nc", ends=_TINY)
+chndtrinc = _inverse("chndtrinc", NONCENTRAL_CHI_SQUARED, "x v P", ends=_TINY)
 ncfdtri = _inverse("ncfdtri", NONCENTRAL_FISHER, "n d nc P")
-ncfdtridfn = _inverse("ncfdtridfn", NONCENTRAL_FISHER, "P d nc x")
-ncfdtridfd = _inverse("ncfdtridfd", NONCENTRAL_FISHER, "n P nc x")
-ncfdtrinc = _inverse("ncfdtrinc", NONCENTRAL_FISHER, "n d P x")
+ncfdtridfn = _inverse("ncfdtridfn", NONCENTRAL_FISHER, "P d nc x", ends=_WIDE)
+ncfdtridfd = _inverse("ncfdtridfd", NONCENTRAL_FISHER, "n P nc x", ends=_WIDE)
+ncfdtrinc = _inverse("ncfdtrinc", NONCENTRAL_FISHER, "n d P x", ends=(0.0, 1e4))
 nctdtrit = _inverse("nctdtrit", NONCENTRAL_STUDENT, "v nc P")
-nctdtridf = _inverse("nctdtridf", NONCENTRAL_STUDENT, "P nc t")
+nctdtridf = _inverse("nctdtridf", NONCENTRAL_STUDENT, "P nc t", ends=_WIDE)
 nctdtrinc = _inverse("nctdtrinc", NONCENTRAL_STUDENT, "v P t")
 smirnovi = _inverse("smirnovi", SMIRNOV, "n P", "n", "n d")
 kolmogi = _inverse("kolmogi", KOLMOGOROV, "P")

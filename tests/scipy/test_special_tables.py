@@ -265,3 +265,38 @@ def test_outside_of_the_domain_and_empty() -> None:
         assert funcad.grad(lambda x, f=f: np.sum(f(x)))(np.empty((0, 2))).shape == (0, 2)
     single = funcad.grad(lambda x: np.sum(special.chndtr(x, np.float32(2.0), np.float32(1.0))))(np.float32([1.0, 2.0]))
     assert single.dtype == np.float32
+
+
+# where SciPy's search finds nothing between its ends, and gives one of them
+CLIPPED = {
+    "bdtrik": (0.1, 5.0, 0.2),
+    "chndtridf": (0.01, 0.9999, 0.3),
+    "chndtrinc": (0.9019695520, 0.4094090886, 0.8675429754),
+    "chndtrix": (1e-6, 0.001, 0.1),
+    "fdtridfd": (2.0, 0.99, 0.4),
+    "nbdtrik": (0.1, 3.0, 0.7),
+    "ncfdtridfn": (0.99, 2.0, 1.0, 0.3),
+    "ncfdtrinc": (2.0, 3.0, 0.99, 0.1),
+    "nctdtridf": (0.99, 1.0, -2.0),
+    "pdtrik": (0.3, 0.3),
+    "stdtridf": (0.8711555903, 0.6228976842),
+}
+
+
+@pytest.mark.parametrize("name", CLIPPED)
+@pytest.mark.parametrize(
+    "way",
+    [
+        lambda f, x: grad(f)(x),
+        lambda f, x: jvp(f, (x,), (1.0,))[1],
+        lambda f, x: funcad.vmap(grad(f))(np.array([x, x]))[1],
+        lambda f, x: funcad.jit(grad(f))(x),
+        lambda f, x: [slope(x) for slope in [funcad.jit(grad(f))] for _ in range(3)][2],
+        lambda f, x: grad(grad(f))(x),
+    ],
+)
+def test_a_clipped_value_has_slope_zero(name: str, way: Any) -> None:
+    args = CLIPPED[name]
+    for i, x in enumerate(args):
+        f = lambda v, i=i: getattr(special, name)(*args[:i], v, *args[i + 1 :])
+        assert f(x * (1 - 1e-5)) == f(x * (1 + 1e-5)) and way(f, x) == 0.0
