@@ -159,3 +159,22 @@ def test_adaptive_quadrature_of_known_and_traced_functions() -> None:
         assert np.allclose(gradient(w), slope)
     assert np.isclose(funcad.hessian(moment)(w)[1, 1], -slope[0])
     assert np.isclose(funcad.grad(lambda b: integrate.quad(np.sin, 0.0, b, points=[0.5])[0])(1.0), np.sin(1.0))
+
+
+WAYS_TO_A_SLOPE = [
+    lambda f, x: funcad.grad(f)(x),
+    lambda f, x: funcad.jvp(f, (x,), (1.0,))[1],
+    lambda f, x: funcad.vmap(lambda x: funcad.jvp(f, (x,), (1.0,))[1])(np.array([x, x]))[1],
+    lambda f, x: funcad.jit(funcad.jacfwd(f))(x),
+    lambda f, x: [slope(v) for slope in [funcad.jit(funcad.jacfwd(f))] for v in (x, 2 * x, x)][2],
+]
+
+
+@pytest.mark.parametrize("way", WAYS_TO_A_SLOPE)
+def test_an_integrand_that_is_infinite_at_an_end_that_does_not_move(way):
+    f = lambda p: integrate.quad(lambda x: p**2 / np.sqrt(x), 0.0, 1.0)[0]
+    g = lambda p: np.sum(integrate.quad_vec(lambda x: p**2 * np.array([1.0, 2.0]) / np.sqrt(x), 0.0, 1.0)[0])
+    h = lambda p: integrate.quad(lambda x: p / np.sqrt(x), 0.0, p)[0]  # 2 p**1.5
+    for function, slope in ((f, 8.0), (g, 24.0), (h, 3 * np.sqrt(2.0))):
+        np.testing.assert_allclose(way(function, 2.0), slope, rtol=1e-6)
+    np.testing.assert_allclose(way(funcad.grad(f), 2.0), 4.0, rtol=1e-6)

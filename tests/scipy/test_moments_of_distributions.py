@@ -188,3 +188,20 @@ def test_splines_of_a_high_degree_at_traced_points() -> None:
         (stats.irwinhall.pdf(4.3, 10.0, 0.7 + 1e-5) - stats.irwinhall.pdf(4.3, 10.0, 0.7 - 1e-5)) / 2e-5, rel=1e-6
     )
     assert funcad.grad(lambda c: interpolate.BSpline(np.arange(22.0), c, 9)(10.5))(np.ones(12)).sum() == pytest.approx(1.0)
+
+
+@pytest.mark.parametrize("name, at", [("invgauss", 1.1), ("fatiguelife", 1.1), ("alpha", 1.3), ("invweibull", 2.5)])
+def test_expectations_whose_density_has_no_slope_at_the_end_of_the_support(name: str, at: float) -> None:
+    f = lambda v: getattr(stats, name).expect(lambda x: np.exp(-x), args=(v,))
+    slope, h = grad(f)(at), 1e-3
+    assert slope == pytest.approx((f(at + h) - f(at - h)) / (2 * h), rel=1e-4)
+    assert jvp(f, (at,), (1.0,))[1] == pytest.approx(slope, rel=1e-8)
+    assert hessian(f)(at) == pytest.approx((grad(f)(at + h) - grad(f)(at - h)) / (2 * h), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["levy", "wald"])
+def test_expectations_move_with_loc(name: str) -> None:
+    f = lambda v: getattr(stats, name).expect(lambda x: np.exp(-x), loc=v)
+    assert grad(f)(0.3) == pytest.approx(-f(0.3), rel=1e-6)
+    assert jvp(f, (0.3,), (1.0,))[1] == pytest.approx(-f(0.3), rel=1e-6)
+    assert hessian(f)(0.3) == pytest.approx(f(0.3), rel=1e-6)

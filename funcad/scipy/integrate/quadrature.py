@@ -52,6 +52,7 @@ _DOUBLE = Aval((), np.dtype(float))
 
 def _by_scipy(f: Callable[..., Any], options: dict[str, Any], a: Any, b: Any, params: Any, others: Any) -> Any:
     """(integral, estimate of its error)."""
+    options = {k: v for k, v in options.items() if k != "moving"}
 
     def host(a: Any, b: Any, params: Any, others: Any) -> Any:
         value, error = scipy_function("integrate.quad")(lambda x: float(f(np.float64(x), params, others)), a, b, **options)[:2]
@@ -78,6 +79,12 @@ def _weight(options: dict[str, Any], x: Any) -> Any:
     return 1.0 / (x - over) if name == "cauchy" else (np.cos if name == "cos" else np.sin)(over * x)
 
 
+def _at_ends(f: Any, options: dict[str, Any], a: Any, b: Any, params: Any, others: Any) -> list[Any]:
+    """What is integrated, at both ends; 0 at one that does not move, where it may be infinite."""
+    ends = zip((a, b), options["moving"])
+    return [at_end(f, x, params, others) * _weight(options, x) if moves else 0.0 for x, moves in ends]
+
+
 def _along(f: Any) -> Any:
     """The integrand's derivative in a direction of its parameters, as an integrand of both."""
     return lambda x, both, others: jvp(lambda params: f(x, params, others), (both[0],), (both[1],))[1]
@@ -102,15 +109,15 @@ def _backward(f: Any, options: Any, residuals: Any, cts: Any) -> tuple:
             parts.append(_integral(_along(f), options, a, b, (params, unit), others)[0])
         bar = ct * np.stack(parts) if parts else np.zeros(0)
         params_bar.append(convert(reshape(bar, shape=shape_of(x)), aval_of(x).dtype))
-    ends = [sign * ct * at_end(f, x, params, others) * _weight(options, x) for sign, x in ((-1, a), (1, b))]
-    return (*ends, structure.unflatten(params_bar), None)
+    low, high = _at_ends(f, options, a, b, params, others)
+    return (-low * ct, high * ct, structure.unflatten(params_bar), None)
 
 
 def _tangent(f: Any, options: Any, primals: Any, tangents: Any) -> tuple[Any, Any]:
     a, b, params, others = primals
     ta, tb, t_params, _ = tangents
     out = _integral(f, options, a, b, params, others)
-    low, high = [at_end(f, x, params, others) * _weight(options, x) for x in (a, b)]
+    low, high = _at_ends(f, options, a, b, params, others)
     moved = high * tb - low * ta
     if tree.leaves(params):
         moved = moved + _integral(_along(f), options, a, b, (params, t_params), others)[0]
@@ -181,7 +188,8 @@ def quad(
 
     params = [x for x, is_float in zip(leaves, floats) if is_float]
     others = [x for x, is_float in zip(leaves, floats) if not is_float]
-    return _integral(f, dict(epsabs=epsabs, epsrel=epsrel, limit=limit, **options), *ends, params, others)
+    options |= dict(epsabs=epsabs, epsrel=epsrel, limit=limit, moving=list(map(is_traced, zip(ends))))
+    return _integral(f, options, *ends, params, others)
 
 
 mirrors([fixed_quad, quad], "scipy.integrate")
@@ -271,6 +279,7 @@ def _box_by_scipy(f: Callable[..., Any], options: dict[str, Any], a: Any, b: Any
     """(integral, estimate of its error)."""
     out = eval_shape(f, a, params, others)
     value = jit(f)
+    options = {k: v for k, v in options.items() if k != "moving"}
 
     def host(a: Any, b: Any, params: Any, others: Any) -> Any:
         at = lambda x: np.asarray(value(np.float64(x), params, others))
@@ -310,15 +319,16 @@ def _box_backward(f: Any, options: Any, residuals: Any, cts: Any) -> tuple:
         for x, stop in zip(leaves, ends):
             part = flat[int(stop) - aval_of(x).size : int(stop)]
             bars.append(convert(reshape(part, shape=shape_of(x)), dtype_of(x)))
-    moved = [sign * np.sum(cts[0] * at_end(f, x, params, others)) for sign, x in ((-1.0, a), (1.0, b))]
-    return (*moved, structure.unflatten(bars), None)
+    low, high = _at_ends(f, options, a, b, params, others)
+    return (-np.sum(cts[0] * low), np.sum(cts[0] * high), structure.unflatten(bars), None)
 
 
 def _box_tangent(f: Any, options: Any, primals: Any, tangents: Any) -> tuple[Any, Any]:
     a, b, params, others = primals
     ta, tb, t_params, _ = tangents
     out = _box_integral(f, options, a, b, params, others)
-    moved = at_end(f, b, params, others) * tb - at_end(f, a, params, others) * ta
+    low, high = _at_ends(f, options, a, b, params, others)
+    moved = high * tb - low * ta
     if tree.leaves(params):
         along = lambda x, both, others: jvp(lambda params: f(x, params, others), (both[0],), (both[1],))[1]
         moved = moved + _box_integral(along, options, a, b, (params, t_params), others)[0]
@@ -382,7 +392,8 @@ def quad_vec(
     params = [x for x, is_float in zip(leaves, floats) if is_float]
     others = [x for x, is_float in zip(leaves, floats) if not is_float]
     options = dict(epsabs=epsabs, epsrel=epsrel, norm=norm, cache_size=cache_size, limit=limit, points=points)
-    return _box_integral(integrand, options | {"quadrature": quadrature}, *ends, params, others)
+    options |= {"quadrature": quadrature, "moving": list(map(is_traced, zip(ends)))}
+    return _box_integral(integrand, options, *ends, params, others)
 
 
 mirrors([dblquad, nquad, quad_vec, tplquad], "scipy.integrate")
