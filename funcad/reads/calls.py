@@ -23,6 +23,7 @@ import copy
 import dataclasses
 import enum
 import functools
+import gc
 import importlib.util
 import inspect
 import io
@@ -45,7 +46,7 @@ from funcad.host.real_types import is_a
 from funcad.host.where import handing, state, tracing, unseen
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
-from funcad.reads.code_reads import MISSING, draws, is_library
+from funcad.reads.code_reads import MISSING, draws, is_library, is_of_library
 from funcad.reads.later import Later, LaterMethod, all_now, is_live, now, text
 from funcad.reads.lending import call_lending
 from funcad.reads.observer import CONTAINERS, DEEP, VIEWS, Observer, how_computed, how_printed
@@ -88,7 +89,7 @@ def called(observer: Observer, f: Any, caller: Any) -> Any:
     """What is called in the place of f, in a function `caller` of the user's."""
     kind = type(f)
     if kind is np.ufunc:  # of which nothing else is asked
-        return observer.ufuncs.get(f) or observer.ufuncs.setdefault(f, LibraryCall(observer, f))
+        return observer.ufuncs.get(f) or observer.ufuncs.setdefault(f, LibraryCall(observer, _of_twin(observer, f)))
     if kind is types.FunctionType:
         return _library(observer, f, caller) if is_library(f) else twin_of(f)
     if kind is types.MethodType:
@@ -123,6 +124,16 @@ def _partial(observer: Observer, f: Any, caller: Any) -> Any:
             observer.spread(held)
         observer.read(place, "attribute", "func", place.label, f.func)
     return functools.partial(called(observer, f.func, caller), *f.args, **f.keywords)
+
+
+def _of_twin(observer: Observer, f: np.ufunc) -> np.ufunc:
+    """A ufunc that np.frompyfunc made, which calls the twin of its function; any other ufunc as it is."""
+    inner = gc.get_referents(f) if "(" in f.__name__ else []
+    if is_users_function(inner[0] if inner else None):
+        return np.frompyfunc(twin_of(inner[0]), f.nin, f.nout, **({} if f.identity is None else {"identity": f.identity}))
+    if inner and not is_of_library(inner[0]):
+        observer.refuse(f"np.{f.__name__} calls a {type(inner[0]).__name__}, and nobody sees what it reads")
+    return f
 
 
 def _vectorized(observer: Observer, f: np.vectorize) -> LibraryCall:

@@ -13,6 +13,7 @@ that f stored itself says nothing about what was there before, so it is not guar
 from __future__ import annotations
 
 import collections
+import contextvars
 import enum
 import functools
 import sys
@@ -47,6 +48,7 @@ LISTS = (list, tuple, collections.deque)
 CONTAINERS = (*LISTS, dict, set, frozenset)
 _OPEN = (*CONTAINERS, types.SimpleNamespace, functools.partial, types.MappingProxyType, weakref.ref, threading.local)
 _CODE = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, np.ufunc)
+_BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
 VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 DEEP = 6  # libraries' objects in one another that are told; others are without end
 
@@ -302,12 +304,14 @@ class Observer:
             function = self.place(place, "attribute", "__func__", place.label)
             self.known_as(x.__func__, function)
             self.guard(function, *reference(x.__func__))
-        elif kind is types.BuiltinFunctionType and not isinstance(x.__self__, (types.ModuleType, type(None))):
+        elif kind in _BOUND and not isinstance(x.__self__, (types.ModuleType, type(None))):
             self.guard(place, "class", weakref.ref(kind))  # a method of an object in C, made anew at each access
             self.read(place, "attribute", "__self__", f"{place.label}.__self__", x.__self__)
             self.guard(self.place(place, "attribute", "__name__", place.label), "scalar", x.__name__)
         elif kind in VIEWS:
             self.refuse(f"{place.label} is a view of a dict, which shows what that holds by then")
+        elif kind is contextvars.Context:
+            self.refuse(f"{place.label} holds what context variables are in it")
         elif issubclass(kind, weakref.ref):
             self.guard(place, *reference(x))
             self.read(place, "call", None, f"{place.label}()", x())

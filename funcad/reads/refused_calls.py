@@ -9,6 +9,7 @@ Trap: the methods of objects that f found are judged by their objects, in calls.
 from __future__ import annotations
 
 import builtins
+import contextvars
 import datetime
 import os
 import time
@@ -28,6 +29,7 @@ _REFUSED: dict[Any, str] = {
     builtins.input: "input reads what nobody can read again",
     builtins.breakpoint: "breakpoint stops at each call",
     builtins.open: "open reads or writes a file",
+    contextvars.copy_context: "copy_context holds what all context variables are",
     os.urandom: "os.urandom gives other bytes at each call",
     os.getcwd: "os.getcwd may answer something else at each call",
     time.sleep: "time.sleep waits at each call",

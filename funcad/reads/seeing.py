@@ -644,8 +644,8 @@ def binary(observer: Observer, op: Any, a: Any, b: Any) -> Any:
         if kind is np.ndarray:
             if other is not Tracer:
                 observer.content(x)
-        elif issubclass(kind, CONTAINERS) or other is not Tracer and is_library(kind):
-            observer.content(x)
+        elif issubclass(kind, CONTAINERS) or is_library(kind) and (other is not Tracer or _is_theirs(kind)):
+            observer.content(x if other is not Tracer else _by_reference(x))
     for x, other, prefix in ((a, b, ""), (b, a, "r")):
         kind = type(x)
         if kind in _PLAIN or is_library(kind) or prefix and kind is first:
@@ -659,6 +659,19 @@ def binary(observer: Observer, op: Any, a: Any, b: Any) -> Any:
             if found is not NotImplemented:
                 return found
     return op(a, b)
+
+
+def _is_theirs(kind: type) -> bool:
+    return kind.__module__.partition(".")[0] not in ("funcad", "numpy")
+
+
+_PARTS = {"csr": ("data", "indices", "indptr"), "dok": ("_dict",)}  # the last is not the program's
+
+
+def _by_reference(x: Any) -> Any:
+    """What is to be told of an operand: of a sparse matrix whose arrays the program reads at each call, the rest."""
+    names = _PARTS.get(getattr(x, "format", None), ())
+    return [attribute(x, name) for name in names][-1] if names else x
 
 
 def _of_inputs(observer: Observer, op: Any, a: Any, b: Any) -> Any:

@@ -17,11 +17,12 @@ import pytest
 from funcad import grad, jit, vmap
 from funcad.errors import NotCompiledWarning
 from funcad.jitted import first_calls
-from tests.reads import odd_classes, odd_draws, odd_imports, odd_names, odd_states, odd_tables
+from tests.reads import odd_classes, odd_draws, odd_imports, odd_names, odd_opaque, odd_states, odd_tables
 
 CASES = {**odd_names.CASES, **odd_states.CASES, **{f"table_{name}": make for name, make in odd_tables.CASES.items()}}
 CASES |= {f"class_{name}": make for name, make in odd_classes.CASES.items()}
 CASES |= {f"draw_{name}": make for name, make in odd_draws.CASES.items()}
+CASES |= {f"opaque_{name}": make for name, make in odd_opaque.CASES.items()}
 CASES |= {f"import_{name}": make for name, make in odd_imports.CASES.items()}
 X = np.arange(1.0, 4.0)
 Transform = Callable[[Any], Any]
