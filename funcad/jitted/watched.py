@@ -53,6 +53,7 @@ _DRAWING = ("numpy.random", "random")  # modules of generators
 _DEEP = 3  # libraries' objects in one another that may hold one
 _STORING = frozenset(["setattr", "delattr", "vars", "__dict__", "__setattr__", "__delattr__"])
 _WHOLE = frozenset(["asdict", "astuple", "fields", "vars", "__dict__"])  # whoever says so reads all attributes
+_CATCHING = frozenset(["AttributeError", "Exception"])  # whoever says so may read what is not there
 _LEADING = ("__getattr__", "__getitem__", "__call__")  # methods that read attributes of names which no code of the user's says
 
 
@@ -278,10 +279,14 @@ class Found:
                 self.step(w, step, name, inside[name], f"{w.label}.{name}")
         if not is_library(kind):
             self._class(self.on_the_way(Place(w, "type", None, w.label)), kind, w, inside)
-            for name in self.asked - inside.keys():
-                if _raw(kind, name) is None and kind.__dictoffset__:
-                    own = self.on_the_way(Place(w, "hidden", "__dict__", ""))
+        if kind.__dictoffset__ and (not is_library(kind) or kind in _RECORDS):
+            own = self.on_the_way(Place(w, "hidden", "__dict__", ""))
+            absent = self.asked if _CATCHING.isdisjoint(self.mentioned) else self.names
+            for name in sorted(absent - inside.keys()):
+                if _raw(kind, name) is None:
                     self.watches.append(Place(own, "get", name, f"{w.label}.{name}", "is", MISSING))
+            if not _WHOLE.isdisjoint(self.mentioned):
+                self.watches.append(Place(own, "again", "keys", f"the names in {w.label}", "names", keys_of(inside)))
 
     def _class(self, w: Place, kind: type, of: Place | None, inside: dict[str, Any]) -> None:
         """Attributes of a class, read of it or of an instance, `of`, that has those of `inside` itself."""

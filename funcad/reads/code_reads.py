@@ -120,7 +120,10 @@ def is_library(found: Any) -> bool:
     if kind is types.ModuleType or issubclass(kind, types.ModuleType):
         return is_library_module(found.__name__)
     if issubclass(kind, type):
-        return is_library_module(str(type.__dict__["__module__"].__get__(found)))
+        name = str(type.__dict__["__module__"].__get__(found))
+        if name == "builtins" and found.__flags__ & _HEAP:  # also of one that was made where there is no `__name__`
+            return vars(builtins).get(found.__name__) is found
+        return is_library_module(name)
     return kind is types.BuiltinFunctionType or getattr(builtins, getattr(found, "__name__", ""), None) is found
 
 

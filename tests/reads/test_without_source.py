@@ -30,6 +30,26 @@ PLACED = {  # the text of f, what changes between the calls
     "contents": ("import numpy as np\nw = np.ones(3)\ndef f(x):\n    return x * np.exp(w) + w[0]", "made.w[0] += 1.0"),
     "set of pairs": ("t = {(1, 2)}\ndef f(x):\n    return x * sum([a * b for a, b in t])", "made.t.add((3, len(made.t)))"),
     "key": ("class O:\n    k = 1.0\nt = {O(): 2.0}\ndef f(x):\n    return x * sum([o.k for o in t])", "[*made.t][0].k += 1.0"),
+    "absent": ("import types\no = types.SimpleNamespace()\ndef f(x):\n    return x * getattr(o, 'k', 1.0)", "made.o.k = 5.0"),
+    "asked": ("import types\no = types.SimpleNamespace()\ndef f(x):\n    return x * (1 + hasattr(o, 'k'))", "made.o.k = 5.0"),
+    "all": (
+        "import types\no = types.SimpleNamespace(a=1.0)\ndef f(x):\n    return x * sum(vars(o).values())",
+        "setattr(made.o, 'k' * len(vars(made.o)), 5.0)",
+    ),
+    "all of an object": (
+        "class O: pass\no = O()\no.a = 1.0\ndef f(x):\n    return x * sum(vars(o).values())",
+        "setattr(made.o, 'k' * len(vars(made.o)), 5.0)",
+    ),
+    "caught": (
+        "import types\no = types.SimpleNamespace()\ndef f(x):\n try:\n  return x * o.k\n except AttributeError:\n  return x",
+        "made.o.k = 5.0",
+    ),
+    "caught of an object": (
+        "class O: pass\no = O()\ndef f(x):\n    try:\n        return x * o.k\n    except Exception:\n        return x",
+        "made.o.k = 5.0",
+    ),
+    "no name": ("ns = {}\nexec('class O: k = 1.0', ns)\nO = ns['O']\ndef f(x):\n    return x * O.k", "made.O.k += 1.0"),
+    "of no name": ("ns = {}\nexec('class O: k = 1.0', ns)\no = ns['O']()\ndef f(x):\n    return x * o.k", "made.o.k += 1.0"),
     "array": ("import numpy as np\nw = np.ones(3)\ndef f(x):\n    return x * w", "made.w[0] += 1.0"),
 }
 REFUSED = {
