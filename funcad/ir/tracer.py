@@ -160,12 +160,6 @@ class Tracer(metaclass=Unseen):
 
     __len__ = Length()
 
-    def __copy__(self) -> Tracer:
-        return self if self.aval.weak else self.owner.again(self)  # a copy of Python's number is that number
-
-    def __deepcopy__(self, memo: object) -> Tracer:
-        return self.__copy__()
-
     def __reduce__(self) -> tuple[object, ...]:
         if not self.owner.level:
             return np.array, (np.array(self.primal),)

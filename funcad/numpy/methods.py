@@ -869,6 +869,8 @@ METHODS: dict[str, Any] = {  # of the class `Tracer`, which funcad/numpy/__init_
     "__abs__": absolute,
     "__round__": round_,
     "__contains__": contains,
+    "__copy__": lambda x: x if x.aval.weak else fresh(x),  # a copy of Python's number is that number
+    "__deepcopy__": lambda x, memo: x.__copy__(),
     "__iter__": elements,
     "__getattr__": attribute,
     "__array_ufunc__": ufunc_of_tracer,

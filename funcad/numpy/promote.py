@@ -531,7 +531,7 @@ def as_array_of_rank_0(x: Any) -> Any:
     """What is traced and has rank 0 as an array, which can be written; all else as it is."""
     if type(x) is not Tracer or x.shape or is_array(x):
         return x
-    made = snapshot(x)
+    made = x.owner.again(x)  # and no snapshot, which may be the number itself
     made.box = Box()
     return made
 
