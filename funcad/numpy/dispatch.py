@@ -27,7 +27,7 @@ from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.trace import plain_values
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import table
-from funcad.numpy.promote import as_array, overrides, promote_for, same_aval, strong, with_integer
+from funcad.numpy.promote import as_array, made_here, overrides, promote_for, same_aval, strong, with_integer
 from funcad.numpy.views import add_at, function_out, out_given, viewing, warn_where, with_out, write_out
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import reshape
@@ -816,7 +816,7 @@ def laid_out(x: Any, order: str) -> Any:
     if type(value) is np.ndarray:
         if _lies_in(value, order) or order in "KA" and strides.layout_of(x, ask=False) is None:
             return x
-        return with_value(x, np.array(value, order=order, copy=True))
+        return made_here(with_value(x, np.array(value, order=order, copy=True)))
     if type(value) is not Tracer:
         return x
     # asked for: what is recorded depends on it, and calls with other strides have a program of their own
@@ -836,7 +836,7 @@ def anew(x: Any) -> Any:
     """
     value = concrete_value(x)
     if type(x) is Tracer and type(value) is np.ndarray and not (value.flags.c_contiguous or device_in_use()):
-        x = with_value(x, np.ascontiguousarray(value))
+        x = made_here(with_value(x, np.ascontiguousarray(value)))
     return strides.doubt(x)
 
 

@@ -524,7 +524,15 @@ def fresh(x: Any) -> Any:
     made = snapshot(x)
     if x.box is not None and made.box is None and not x.shape:
         made.box = Box()  # of an array of rank 0: it is one, too
-    return made
+    return made_here(made)
+
+
+def made_here(x: Tracer) -> Tracer:
+    """x, a copy of a value that may be of an outer trace: the body that is being traced may write it."""
+    body = state.abstract
+    if body is not None and x.owner.level < body.level:
+        body.hoisted.append(x)
+    return x
 
 
 def as_array_of_rank_0(x: Any) -> Any:
@@ -533,7 +541,7 @@ def as_array_of_rank_0(x: Any) -> Any:
         return x
     made = x.owner.again(x)  # and no snapshot, which may be the number itself
     made.box = Box()
-    return made
+    return made_here(made)
 
 
 def arrays(implementation: Callable[..., Any]) -> Callable[..., Any]:
