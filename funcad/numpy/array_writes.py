@@ -112,10 +112,10 @@ class _ImaginaryPart(ViewStep):
 class _Same(ViewStep):
     """An array of another shape, or none, in the same memory."""
 
-    __slots__ = ("shape",)
+    __slots__ = ("copied", "shape")
 
-    def __init__(self, shape: Any):
-        self.shape = shape
+    def __init__(self, shape: Any, copied: bool = False):
+        self.shape, self.copied = shape, copied
 
     def look(self, base: Any) -> Any:
         return reshape(base, shape=self.shape)
@@ -151,7 +151,7 @@ def imag_of(x: Any) -> Any:
     """`x.imag`, a view; of real numbers zeros that nobody can write."""
     if type(x) is Tracer and x.aval.weak and x.dtype.kind != "c":
         return 0.0 if x.dtype.kind == "f" else 0
-    out = ufuncs.imag(x)
+    out = imag(x) if x.dtype.kind == "c" else ufuncs.imag(x)
     if x.dtype.kind != "c" and type(out) is not Tracer:
         out = np.asarray(out) if is_array(x) and is_a(out, np.generic) else out  # of an array of rank 0, one, too
         if type(out) is np.ndarray:
@@ -174,8 +174,8 @@ def set_imag(x: Any, value: Any) -> None:
 
 
 def flat_of(x: Any) -> Any:
-    """`x.flat`: all elements in C's order, by which x is written too."""
-    return linked(reshape(snapshot(x), shape=(aval_of(x).size,)), x, _Same((aval_of(x).size,)))
+    """`x.flat`: all elements in C's order, by which x is written too; NumPy copies what is read of them."""
+    return linked(reshape(snapshot(x), shape=(aval_of(x).size,)), x, _Same((aval_of(x).size,), True))
 
 
 def set_flat(x: Any, value: Any) -> None:

@@ -21,7 +21,7 @@ from funcad.ir.aval import aval_of, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.dispatch import TABLE, anew, implements, is_traced, laid_out, order_of, where_am_i
 from funcad.primitives.conversion import convert
-from funcad.primitives.shape import broadcast_in_dim, broadcast_to, reshape
+from funcad.primitives.shape import broadcast_to, reshape
 from funcad.unjitted.element_rows import array_of_numbers
 from funcad.unjitted.remembered import remembered
 from funcad.unjitted.strides import layout_of, lies_like
@@ -450,16 +450,13 @@ def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype
 def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False, indexing: str = "xy") -> tuple:
     if indexing not in ("xy", "ij"):
         raise ValueError("Valid values for `indexing` are 'xy' and 'ij'.")
-    xs = [np.reshape(array_of(x), (-1,)) for x in xi]
-    places = list(range(len(xs)))
-    if indexing == "xy" and len(xs) > 1:
+    places = list(range(len(xi)))
+    if indexing == "xy" and len(xi) > 1:
         places[:2] = [1, 0]
-    shape = [0] * len(xs)
-    for x, place in zip(xs, places):
-        shape[place] = shape_of(x)[0]
-    if sparse:
-        return tuple([reshape(x, shape=tuple([n if i == p else 1 for i, n in enumerate(shape)])) for x, p in zip(xs, places)])
-    return tuple([anew(broadcast_in_dim(x, shape=tuple(shape), axes=(p,))) for x, p in zip(xs, places)])
+    xs: Any = [np.reshape(array_of(x), tuple([-1 if i == p else 1 for i in range(len(xi))])) for x, p in zip(xi, places)]
+    if not sparse:
+        xs = np.broadcast_arrays(*xs)
+    return tuple([x.copy() for x in xs] if copy else xs)
 
 
 def fromfunction(function: Callable[..., Any], shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
@@ -492,7 +489,7 @@ def ix_(*args: Any) -> tuple:
             raise ValueError("Cross index must be 1 dimensional")
         if aval_of(x).dtype.kind == "b":
             x = np.flatnonzero(x)
-        result.append(reshape(x, shape=tuple([shape_of(x)[0] if k == i else 1 for k in range(n)])))
+        result.append(np.reshape(x, tuple([-1 if k == i else 1 for k in range(n)])))
     return tuple(result)
 
 

@@ -243,6 +243,11 @@ class Index(ViewStep):
         own = canonical_basic(base.primal.shape, self.index)
         return own is not None and are_apart(own, index)
 
+    def shares(self, base: Any) -> bool:
+        """At an array of rank 0 NumPy gives a copy."""
+        entries = self.index if type(self.index) is tuple else (self.index,)
+        return not any([type(e) is Tracer and is_array(e) for e in entries])
+
     def write(self, base: Tracer, value: Any, view: Tracer | None) -> None:
         store(base, self.index, value, view)
 

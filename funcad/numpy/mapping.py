@@ -18,7 +18,7 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, has_value
 from funcad.numpy import indexing
 from funcad.numpy.dispatch import implements, is_traced
-from funcad.numpy.promote import array_of, as_array, axis_of, beside, result_dtype, shape_argument
+from funcad.numpy.promote import array_of, as_array, axis_of, beside, fresh, result_dtype, shape_argument
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import broadcast_to, move_axis, reshape
 
@@ -92,7 +92,8 @@ def vectorize(
             return pyfunc(*positional, **{k: next(it) for k in names}, **kept)
 
         if not loop:
-            return call(*arrays)
+            found = call(*arrays)
+            return tuple(map(fresh, found)) if type(found) is tuple else fresh(found)
         result = vmap(call)(*flat)
         if isinstance(result, tuple):
             return tuple([np.reshape(r, (*loop, *shape_of(r)[1:])) for r in result])

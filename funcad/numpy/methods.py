@@ -68,7 +68,8 @@ def astype(x: Any, dtype: Any, order: str = "K", casting: Any = "unsafe", subok:
 def _reshape(x: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:
     if len(shape) == 1 and not is_a(shape[0], int) and hasattr(shape[0], "__iter__"):
         shape = shape[0]
-    return shaping.reshape(x, shape) if order == "C" else shaping.reshape(x, shape, order=order)
+    made = shaping.reshape(x, shape) if order == "C" else shaping.reshape(x, shape, order=order)
+    return fresh(made) if copy else made
 
 
 @aliased("view")

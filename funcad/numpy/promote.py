@@ -583,12 +583,13 @@ def _among(x: Any, values: Iterable[Any]) -> bool:
 
 
 def apart(implementation: Callable[..., Any]) -> Callable[..., Any]:
-    """Decorate an implementation that may have nothing to do: it never returns an operand's own object."""
+    """Decorate an implementation that may have nothing to do: it never returns an operand's own object, nor a view of one."""
 
     def other(x: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         kind = type(x)
         if kind is Tracer or kind is np.ndarray:
-            return fresh(x) if _among(x, args) or kwargs and _among(x, kwargs.values()) else x
+            view = kind is Tracer and x.box is not None and x.box.base is not None
+            return fresh(x) if view or _among(x, args) or kwargs and _among(x, kwargs.values()) else x
         return kind([other(v, args, kwargs) for v in x]) if kind is list or kind is tuple else x
 
     def call(*args: Any, **kwargs: Any) -> Any:

@@ -103,7 +103,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: str = "r
         index = np.remainder(index, n)
     elif mode == "clip":
         index = np.clip(index, 0, n - 1)
-    return indexing.getitem(x, _places(axis, index))
+    return indexing.read(x, _places(axis, index))
 
 
 @implements("take_along_axis")

@@ -51,7 +51,7 @@ def _shape_text(shape: tuple) -> str:
 
 @implements("reshape", alias="view", by_kind=True)
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Any:
-    """`numpy.reshape`; `copy` makes no difference, `newshape` is the old name of `shape`.
+    """`numpy.reshape`; `copy=False` makes no difference, `newshape` is the old name of `shape`.
 
     `order="A"` needs a traced value whose memory order is known: an argument, a captured array, a view of these, what was
     computed from them element by element; otherwise TypeError.
@@ -189,7 +189,7 @@ def broadcast_arrays(*args: Any, subok: bool = False) -> tuple:
     refuse("np.broadcast_arrays", subok=subok or None)
     arrays = [array_of(a) for a in args]
     shape = np.broadcast_shapes(*[shape_of(a) for a in arrays])
-    return tuple([as_array_of_rank_0(_broadcast_to(a, shape)) for a in arrays])
+    return tuple([as_array_of_rank_0(a if shape_of(a) == shape else broadcast_to(a, shape)) for a in arrays])
 
 
 # -- order along axes

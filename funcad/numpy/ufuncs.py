@@ -28,14 +28,14 @@ from funcad.primitives.shape import broadcast_to
 @implements("real", alias="same")
 def real(val: Any) -> Any:
     val = as_array(val)
-    return conversion.real(val) if aval_of(val).dtype.kind == "c" else val
+    return val.real if aval_of(val).dtype.kind == "c" else val
 
 
 @implements("imag", alias="view")
 def imag(val: Any) -> Any:
     val = as_array(val)
     aval = aval_of(val)
-    return conversion.imag(val) if aval.dtype.kind == "c" else given(library(like=val).zeros(aval.shape, aval.dtype)[()])
+    return val.imag if aval.dtype.kind == "c" else given(library(like=val).zeros(aval.shape, aval.dtype)[()])
 
 
 def conj_(x: Any) -> Any:

@@ -24,7 +24,7 @@ from funcad.ir.aval import aval_of, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.memo import remembers
 from funcad.numpy.indexing import Index, at, canonical_basic, getitem
-from funcad.numpy.promote import array_of
+from funcad.numpy.promote import array_of, fresh
 from funcad.primitives.arithmetic import neg
 from funcad.primitives.basic_indexing import basic_add_p
 from funcad.primitives.conversion import convert, real
@@ -397,7 +397,7 @@ def viewing(function: Any, implementation: Callable[..., Any], alias: str) -> Ca
     def one(found: Any, args: Sequence[Any], kwargs: dict[str, Any], part: int | None) -> Any:
         if type(found) is not Tracer:
             return found
-        own, places, base = False, [], None if found.box is None else found.box.base
+        own, places, base = False, [], found.box and found.box.base
         for i, a in enumerate(args):
             if type(a) is Tracer:
                 places.append(i)
@@ -407,8 +407,10 @@ def viewing(function: Any, implementation: Callable[..., Any], alias: str) -> Ca
             found = snapshot(found)
             found.box = None
             return found
-        if not own and base is not None and any([base is args[i] for i in places]):
-            return found  # a view that was found by the values (trim_zeros)
+        while base is not None and not own:
+            if any([base is args[i] for i in places]):
+                return found  # a view that was found by the values (trim_zeros), or by steps
+            base = base.box and base.box.base
         if own and alias == "same":
             return found
         if len(places) != 1:
@@ -431,7 +433,8 @@ def viewing(function: Any, implementation: Callable[..., Any], alias: str) -> Ca
         found = implementation(*args, **kwargs)
         kind = type(found)
         if kind is not list and kind is not tuple:
-            return one(found, args, kwargs, None)
+            found = one(found, args, kwargs, None)
+            return fresh(found) if kwargs.get("copy") else found
         if several and len(found) == len(args):
             return kind([one(x, (a,), kwargs, None) for x, a in zip(found, args)])
         return kind([one(x, args, kwargs, i) for i, x in enumerate(found)])

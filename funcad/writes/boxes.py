@@ -37,6 +37,7 @@ class ViewStep:
     """How a view lies in its base. `look(base)`: the view's value; `put(base, value)`: the base's after a write of the view."""
 
     __slots__ = ()
+    copied = False  # are views of the view copies?
 
     def look(self, base: Any) -> Any:
         raise NotImplementedError
@@ -97,6 +98,8 @@ def linked(view: Any, base: Tracer, step: ViewStep) -> Any:
     box = base.box
     if box is None:
         box = base.box = _new(Box)
+    elif box.step is not None and box.step.copied:
+        return view
     view.box = own = _new(Box)
     own.base, own.step = base, step
     if box.body:

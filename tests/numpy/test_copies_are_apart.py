@@ -11,7 +11,9 @@ import pytest
 
 from funcad import grad, jit, jvp, scan, value_and_grad, vmap
 
+ndimage = pytest.importorskip("scipy.ndimage", reason="SciPy is not installed")
 X = np.array([1.5, -0.7, 2.2])
+NEW = np.lib.NumpyVersion(np.__version__) >= "2.1.0"  # np.reshape(x, s, copy=True)
 
 
 def third(f: Callable[..., Any], x: Any) -> Any:
@@ -86,6 +88,113 @@ def test_an_argument_that_is_a_number() -> None:
 
     for s in (1.5, np.float64(1.5)):
         assert jvp(f, (s,), (1.0,)) == (4.5, 6.0) and grad(f)(s) == 6.0 and third(jit(grad(f)), s) == 6.0
+
+
+# -- of arrays
+
+COPIES: dict[str, Callable[[Any], Any]] = {  # of a part of a matrix
+    "take": lambda a: np.take(a, 0, axis=0),
+    "take along columns": lambda a: np.take(a, 1, axis=1),
+    "method take": lambda a: a.take(0, 0),
+    "flat": lambda a: a.flat[:],
+    "part of flat": lambda a: a.flat[1:3],
+    "index of rank 0": lambda a: a[np.array(0)],
+    "indices of rank 0": lambda a: a[np.array(0), 1:],
+    "an array of a place": lambda a: a[np.array(np.argmax(a[0]))],
+    "vectorize": lambda a: np.vectorize(lambda row: row, signature="(n)->(n)")(a[0]),
+    "vectorize part": lambda a: np.vectorize(lambda row: row[1:], signature="(n)->(m)")(a[0]),
+    "gaussian_filter": lambda a: ndimage.gaussian_filter(a, 0),
+    "uniform_filter": lambda a: ndimage.uniform_filter(a, 3, axes=()),
+    "concatenate": lambda a: np.concatenate(a[None]),
+    "vstack": lambda a: np.vstack(a[None]),
+    "meshgrid": lambda a: np.meshgrid(a[0])[0],
+    "sparse meshgrid": lambda a: np.meshgrid(a[0], a[1], sparse=True)[1],
+    "copy.copy": copy.copy,
+    "copy.deepcopy": copy.deepcopy,
+    "copy.copy of a part": lambda a: copy.copy(a[1:]),
+}
+if NEW:
+    COPIES["reshape"] = lambda a: np.reshape(a, (-1,), copy=True)
+    COPIES["reshape to the same"] = lambda a: np.reshape(a, a.shape, copy=True)
+    COPIES["method reshape"] = lambda a: a.reshape(9, 1, copy=True)
+VIEWS: dict[str, Callable[[Any], Any]] = {
+    "index": lambda a: a[0],
+    "place": lambda a: a[np.argmax(a[0])],
+    "ix_": lambda a: np.ix_(a[0])[0],
+    "ix_ of two": lambda a: np.ix_(np.arange(2), a[0])[1],
+    "meshgrid": lambda a: np.meshgrid(a[0], copy=False)[0],
+    "sparse meshgrid": lambda a: np.meshgrid(a[0], np.arange(2.0), sparse=True, copy=False)[0],
+}
+
+
+def written(part: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def f(x: Any) -> Any:
+        a = np.outer(x, x)
+        a[2, 2] = x[0]
+        b = part(a)
+        b *= 2.0
+        c = part(a)
+        a += x
+        return np.sum(a * a) + np.sum(b) + np.sum(c * c)
+
+    return f
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", COPIES)
+def test_what_numpy_copies_is_apart(name: str, way: str) -> None:
+    assert not np.shares_memory(COPIES[name](a := np.outer(X, X)), a)
+    check(written(COPIES[name]), way)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", VIEWS)
+def test_what_is_a_view_is_written_with_its_base(name: str, way: str) -> None:
+    assert np.shares_memory(VIEWS[name](a := np.outer(X, X)), a)
+    check(written(VIEWS[name]), way)
+
+
+def through_flat(x: Any) -> Any:
+    a = np.outer(x, x)
+    flat = a.flat
+    flat[1:3] *= 2.0
+    flat[4] += x[0]
+    flat[[5, 6]] = x[:2]
+    a[2] = x
+    return np.sum(a * a) + flat[8]
+
+
+def at_a_place_that_moves(x: Any) -> Any:
+    a, place = np.outer(x, x), np.array(0)
+    before = a[place]
+    a[place] *= 3.0
+    place += 1
+    a[place] += x
+    return np.sum(a * a) + np.sum(before * before)
+
+
+def parts_of_complex_numbers(x: Any) -> Any:
+    z = x + 1j * x * x
+    re, im = np.real(z), np.imag(z)
+    re[:2] *= 3.0
+    im[0] = x[1]
+    z *= 2.0
+    return np.sum(re * x) + np.sum(im) + np.sum(z.real - z.imag * x)
+
+
+def broadcast_with_others(x: Any) -> Any:
+    y = x * 1.0
+    a, _ = np.broadcast_arrays(y, np.ones((2, 3)))
+    b, _ = np.meshgrid(y, np.ones(2), copy=False)
+    c, _ = np.meshgrid(y, np.ones(2))
+    y *= 2.0
+    return np.sum(a * a) + np.sum(b) + np.sum(c * c)
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("f", [through_flat, at_a_place_that_moves, parts_of_complex_numbers, broadcast_with_others])
+def test_writes_that_views_and_copies_see(f: Callable[[Any], Any], way: str) -> None:
+    check(f, way)
 
 
 @pytest.mark.parametrize("way", WAYS)

@@ -20,7 +20,7 @@ from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.indexing import getitem
-from funcad.numpy.promote import array_of, axis_of
+from funcad.numpy.promote import apart, array_of, axis_of
 from funcad.numpy.views import function_out
 from funcad.primitives.conversion import convert
 from funcad.primitives.families import REAL
@@ -61,6 +61,7 @@ def implements(name: str, lift: bool = False) -> Callable[[Any], Any]:
 
     def decorate(f: Any) -> Any:
         place = f.__code__.co_varnames.index("output")
+        f = apart(f)
 
         @functools.wraps(f)
         def into(*args: Any, **kwargs: Any) -> Any:
