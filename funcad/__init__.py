@@ -96,7 +96,7 @@ __all__ = [  # what is imported above, and what is imported when it is used
     *[n for n, v in globals().items() if not n.startswith("_") and type(v) is not type(_importlib)],
     *["errors", "numpy"],
     *_LAZY_NAMES,
-    *_LAZY_MODULES,
+    *[n for n in _LAZY_MODULES if n != "jax"],  # in a module that has it, `x += y` makes a new array
 ]
 
 
@@ -111,4 +111,4 @@ _AUTOGRAD = {name for name, module in _LAZY_NAMES.items() if module.startswith("
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__} - _AUTOGRAD)
+    return sorted({*__all__, "jax"} - _AUTOGRAD)

@@ -480,3 +480,16 @@ def test_einsum_sums_over_axes_that_the_result_does_not_have() -> None:
     np.testing.assert_allclose(jnp.einsum("j..., ... -> j", a, x), a @ x)
     np.testing.assert_allclose(jax.jacobian(lambda x: jnp.einsum("j...,...->j", a, x))(x), a)
     np.testing.assert_allclose(jnp.einsum("ij,j->i", a, x), a @ x)
+
+
+def test_a_star_import_does_not_change_what_in_place_operators_mean() -> None:
+    """The name `jax` tells code that was written for JAX, so only who asks for it gets it."""
+    text = "import numpy as np\n{}\ndef f(x):\n    y = np.zeros(3)\n    z = y\n    z += x\n    return np.sum(y * x)\n"
+    x = np.arange(3.0)
+    for line, plain in (("from funcad import *", 5.0), ("from funcad import *\nfrom funcad import jax", 0.0)):
+        names: dict[str, Any] = {}
+        exec(text.format(line), names)
+        assert ("jax" in names) == (plain == 0.0) and names["scan"] is funcad.scan
+        for value in (*[g(x) for g in [funcad.jit(names["f"])] for _ in range(3)], funcad.jvp(names["f"], (x,), (x,))[0]):
+            assert value == plain
+    assert "jax" in dir(funcad) and "jax" not in funcad.__all__
