@@ -21,7 +21,7 @@ from funcad.ir.primitive import is_linear, not_linear
 from funcad.ir.tracer import Tracer
 from funcad.primitives import placement
 from funcad.primitives.comparison import and_, eq, ge, gt, isinf, isnan, lt, ne, not_, or_, select, signbit
-from funcad.primitives.conversion import conj, convert, imag, real
+from funcad.primitives.conversion import conj, convert, imag, make_complex, real
 from funcad.primitives.families import REAL, elementwise, exact_square, integer_power, operator_impl, with_ufunc
 from funcad.primitives.families import add as add
 
@@ -244,7 +244,10 @@ def _nonzero(x: Any) -> Any:
 
 
 def _abs_jvp(t: Any, out: Any, x: Any) -> Any:
-    return mul(sign(x), t) if dtype_of(x).kind != "c" else turn(real(mul(conj(x), t)), out)
+    if dtype_of(x).kind != "c":
+        return mul(sign(x), t)
+    slope = make_complex(turn(real(x), out), turn(imag(x), out))  # of its derivatives none is 0 or inf before its time
+    return real(mul(conj(slope), t))
 
 
 def _abs_square(x: Any) -> Any:

@@ -141,42 +141,45 @@ def _turn_4(xp: Any, ct: Any, x: Any, out: Any) -> Any:
     return turn_p.impl(xp, ct, x) + (select_p.impl(xp, eq_p.impl(xp, x, 0.0), nan, -(out / x)) * ct)
 
 
-def _abs_1(xp: Any, x: Any) -> Any:
-    return conj_p.impl(xp, x)
+def _abs_1(xp: Any, x: Any, out: Any) -> Any:
+    v3 = turn_p.impl(xp, imag_p.impl(xp, x), out)
+    return conj_p.impl(xp, make_complex_p.impl(xp, turn_p.impl(xp, real_p.impl(xp, x), out), v3))
 
 
-def _abs_2(xp: Any, ct: Any, k0: Any, out: Any) -> Any:
-    return k0 * convert_p.impl(xp, turn_p.impl(xp, ct, out), dtype=dtype("complex128"))
+def _abs_2(xp: Any, ct: Any, k0: Any) -> Any:
+    return k0 * convert_p.impl(xp, ct, dtype=dtype("complex128"))
 
 
-def _abs_3(xp: Any, ct: Any, k0: Any, out: Any) -> Any:
-    return k0 * convert_p.impl(xp, turn_p.impl(xp, ct, out), dtype=dtype("complex64"))
+def _abs_3(xp: Any, ct: Any, k0: Any) -> Any:
+    return k0 * convert_p.impl(xp, ct, dtype=dtype("complex64"))
 
 
 def _sign_1(xp: Any, x: Any) -> Any:
     v0 = abs_p.impl(xp, x)
-    v4 = select_p.impl(xp, eq_p.impl(xp, v0, 0.0), 1.0, v0)
-    v5 = convert_p.impl(xp, v4, dtype=dtype("complex128"))
-    return conj_p.impl(xp, x), v0, v5, eq_p.impl(xp, x, 0.0)
+    v4 = turn_p.impl(xp, imag_p.impl(xp, x), v0)
+    v6 = conj_p.impl(xp, make_complex_p.impl(xp, turn_p.impl(xp, real_p.impl(xp, x), v0), v4))
+    v9 = select_p.impl(xp, eq_p.impl(xp, v0, 0.0), 1.0, v0)
+    return v6, convert_p.impl(xp, v9, dtype=dtype("complex128")), eq_p.impl(xp, x, 0.0)
 
 
-def _sign_2(xp: Any, ct: Any, k0: Any, k1: Any, out: Any, k2: Any, k3: Any) -> Any:
-    v1 = select_p.impl(xp, k3, 0.0, ct / k2)
-    v5 = turn_p.impl(xp, convert_p.impl(xp, out * (-v1), dtype=dtype("float64")), k1)
-    return v1 + select_p.impl(xp, k3, 0.0, k0 * convert_p.impl(xp, v5, dtype=dtype("complex128")))
+def _sign_2(xp: Any, ct: Any, k0: Any, out: Any, k1: Any, k2: Any) -> Any:
+    v1 = select_p.impl(xp, k2, 0.0, ct / k1)
+    v4 = convert_p.impl(xp, out * (-v1), dtype=dtype("float64"))
+    return v1 + select_p.impl(xp, k2, 0.0, k0 * convert_p.impl(xp, v4, dtype=dtype("complex128")))
 
 
 def _sign_3(xp: Any, x: Any) -> Any:
     v0 = abs_p.impl(xp, x)
-    v4 = select_p.impl(xp, eq_p.impl(xp, v0, 0.0), 1.0, v0)
-    v5 = convert_p.impl(xp, v4, dtype=dtype("complex64"))
-    return conj_p.impl(xp, x), v0, v5, eq_p.impl(xp, x, 0.0)
+    v4 = turn_p.impl(xp, imag_p.impl(xp, x), v0)
+    v6 = conj_p.impl(xp, make_complex_p.impl(xp, turn_p.impl(xp, real_p.impl(xp, x), v0), v4))
+    v9 = select_p.impl(xp, eq_p.impl(xp, v0, 0.0), 1.0, v0)
+    return v6, convert_p.impl(xp, v9, dtype=dtype("complex64")), eq_p.impl(xp, x, 0.0)
 
 
-def _sign_4(xp: Any, ct: Any, k0: Any, k1: Any, out: Any, k2: Any, k3: Any) -> Any:
-    v1 = select_p.impl(xp, k3, 0.0, ct / k2)
-    v5 = turn_p.impl(xp, convert_p.impl(xp, out * (-v1), dtype=dtype("float32")), k1)
-    return v1 + select_p.impl(xp, k3, 0.0, k0 * convert_p.impl(xp, v5, dtype=dtype("complex64")))
+def _sign_4(xp: Any, ct: Any, k0: Any, out: Any, k1: Any, k2: Any) -> Any:
+    v1 = select_p.impl(xp, k2, 0.0, ct / k1)
+    v4 = convert_p.impl(xp, out * (-v1), dtype=dtype("float32"))
+    return v1 + select_p.impl(xp, k2, 0.0, k0 * convert_p.impl(xp, v4, dtype=dtype("complex64")))
 
 
 def _copysign_1(xp: Any, x: Any, out: Any) -> Any:
