@@ -24,7 +24,6 @@ import dataclasses
 import enum
 import functools
 import gc
-import importlib.util
 import inspect
 import io
 import itertools
@@ -34,7 +33,6 @@ import random
 import sys
 import threading
 import types
-import warnings
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -46,20 +44,19 @@ from funcad.host.real_types import is_a
 from funcad.host.where import handing, state, tracing, unseen
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
+from funcad.reads.answered_calls import TEXTS, answers
 from funcad.reads.code_reads import MISSING, draws, is_library, is_of_library
-from funcad.reads.later import Later, LaterMethod, all_now, is_live, now, text
+from funcad.reads.later import Later, LaterMethod, all_now, is_live, text
 from funcad.reads.lending import call_lending
-from funcad.reads.observer import CONTAINERS, DEEP, VIEWS, Observer, how_computed, how_printed
+from funcad.reads.observer import CONTAINERS, DEEP, VIEWS, Observer, how_computed
 from funcad.reads.places import call_key, is_scalar, reference, shown
-from funcad.reads.refusals import constant
 from funcad.reads.refused_calls import named
 from funcad.reads.replays import replayed, spoken, told_key
-from funcad.reads.selections import SELECTIONS
 from funcad.reads.stores import KEEPING, held_before
 from funcad.tree.same import held_by, slots_of
 
 from funcad.reads.attributes import (  # isort: skip
-    attribute, delete_attribute, imported, is_users_function, method_of, raw_of, store_attribute, twin_of,
+    attribute, is_users_function, method_of, raw_of, twin_of,
 )  # fmt: skip
 
 _MANAGED = contextlib.contextmanager(lambda: None).__code__  # type: ignore[arg-type, return-value]
@@ -305,8 +302,8 @@ class LibraryCall:
             observer.refuse(f"{named(f)[1]} begins with other numbers at each call")
         if type(f) is LaterMethod:
             return f(*args, **kwargs)
-        answer = _answers.get(f if type(f) in _HASHABLE else named(f)) or (_answers.get(named(f)) if type(f) is type else None)
-        if observer.laters and answer is not None and f not in _TEXTS:
+        answer = answers.get(f if type(f) in _HASHABLE else named(f)) or (answers.get(named(f)) if type(f) is type else None)
+        if observer.laters and answer is not None and f not in TEXTS:
             args, kwargs = tuple(map(all_now, args)), {k: all_now(a) for k, a in kwargs.items()}
         if answer is not None:
             found = answer(observer, args, kwargs)
@@ -378,7 +375,7 @@ def _copied(observer: Observer, values: list[Any], f: Any) -> None:
 
 def _applied(observer: Observer, x: Any) -> Any:
     """What is handed to `map` and the like: what a library's function is given there is seen, each time."""
-    if x is None or type(x) in _HASHABLE and x in _answers:  # `filter(None, ...)`
+    if x is None or type(x) in _HASHABLE and x in answers:  # `filter(None, ...)`
         return functools.partial(_told_to, observer, bool if x is None else x)
     applied = callable(x) and type(x) is not Tracer and not is_users_function(x) and not hasattr(type(x), "__iter__")
     return called(observer, x, None) if applied else x
@@ -562,23 +559,81 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
 
 _TOLD = frozenset([float, int, bool, complex, str, bytes, type(None)])  # what a list of them holds needs no look
 _NUMBERS = frozenset([Tracer, float, int, bool, complex])
-_SHALLOW = frozenset(
-    [builtins.zip, builtins.enumerate, builtins.reversed, builtins.list, builtins.tuple, builtins.iter, builtins.map]
+_SHALLOW = frozenset(  # these hand on what they are given
+    [
+        builtins.zip,
+        builtins.enumerate,
+        builtins.reversed,
+        builtins.list,
+        builtins.tuple,
+        builtins.iter,
+        builtins.map,
+        builtins.filter,
+        builtins.dict,
+        functools.reduce,
+        itertools.chain,
+        itertools.product,
+        builtins.len,
+    ]
 )
-_SHALLOW |= {builtins.filter, builtins.dict, functools.reduce, itertools.chain, itertools.product, builtins.len}
 
-
-_RUNNING = frozenset([builtins.sum, builtins.max, builtins.min, builtins.sorted, builtins.any, builtins.all])
-_APPLYING = _RUNNING | {builtins.map, builtins.filter, functools.reduce, itertools.starmap, itertools.accumulate}
-_APPLYING |= {itertools.takewhile, itertools.dropwhile, itertools.filterfalse, itertools.groupby}
+_RUNNING = frozenset(  # these run through all of it, or until they know
+    [
+        builtins.sum,
+        builtins.max,
+        builtins.min,
+        builtins.sorted,
+        builtins.any,
+        builtins.all,
+    ]
+)
+_APPLYING = _RUNNING.union(  # these call what they are given
+    [
+        builtins.map,
+        builtins.filter,
+        functools.reduce,
+        itertools.starmap,
+        itertools.accumulate,
+        itertools.takewhile,
+        itertools.dropwhile,
+        itertools.filterfalse,
+        itertools.groupby,
+    ]
+)
 _HIGHER = (*_APPLYING, builtins.list)
 
-
 _BY_REFERENCE = frozenset(  # functions that read arrays of positions and masks when the program runs
-    [np.take, np.where, np.take_along_axis, np.put_along_axis, np.choose, np.searchsorted, np.interp, np.dot, np.matmul, np.sum]
-    + [np.einsum, np.tensordot, np.mean, np.compress, np.multiply, np.add, np.subtract, np.divide]
-    + [np.logical_and, np.logical_or]
-    + [np.maximum, np.minimum, np.concatenate, np.stack, np.power, np.equal, np.not_equal, np.less, np.greater]
+    [
+        np.take,
+        np.where,
+        np.take_along_axis,
+        np.put_along_axis,
+        np.choose,
+        np.searchsorted,
+        np.interp,
+        np.dot,
+        np.matmul,
+        np.sum,
+        np.einsum,
+        np.tensordot,
+        np.mean,
+        np.compress,
+        np.multiply,
+        np.add,
+        np.subtract,
+        np.divide,
+        np.logical_and,
+        np.logical_or,
+        np.maximum,
+        np.minimum,
+        np.concatenate,
+        np.stack,
+        np.power,
+        np.equal,
+        np.not_equal,
+        np.less,
+        np.greater,
+    ]
 )
 
 
@@ -745,94 +800,6 @@ def _changed_mapping(observer: Observer, place: Any, f: Any, owner: Any, name: s
     return None
 
 
-# -- functions that read by other ways than they seem to
-
-
-def _type(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    """The type of a value: where f is given no tracer when it runs as it is, that of the value that is traced."""
-    x = args[0] if len(args) == 1 else None
-    if type(x) is Tracer or hasattr(type(x), "as_operand"):  # or it is what a mask selects
-        return x.__class__ if getattr(x, "owner", None) is observer.trace else type(x)
-    return type(*args, **kwargs)
-
-
-def _getattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    return attribute(*args) if len(args) > 1 and type(args[1]) is str else MISSING
-
-
-def _hasattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    nothing = object()
-    if len(args) != 2 or type(args[0]) is Tracer:
-        return MISSING
-    return attribute(*args, nothing) is not nothing
-
-
-def _setattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    return store_attribute(*args) if len(args) == 3 and type(args[1]) is str else MISSING
-
-
-def _delattr(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    return delete_attribute(*args) if len(args) == 2 and type(args[1]) is str else MISSING
-
-
-def _next(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    place = observer.of(args[0]) if args else None
-    if place is not None:
-        observer.refuse(f"{place.label} is an iterator, which moves on")
-    return MISSING
-
-
-def _identified(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    """id, or a hash that is no more."""
-    place = observer.origin.get(id(args[0])) if args and type(args[0]) is not Tracer else None
-    if place is not None and place.parent is not None:
-        observer.guard(place, *reference(args[0]))
-    return MISSING
-
-
-def _hashed(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    return _identified(observer, args, kwargs) if type(args[0]).__hash__ is object.__hash__ else MISSING
-
-
-def _dir(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    if not args:
-        observer.refuse("dir() lists the names of the function itself")
-    method = method_of(observer, type(args[0]), "__dir__") if not is_library(type(args[0])) else None
-    if method is not None:
-        return sorted(method(args[0]))
-    place = observer.of(args[0])
-    if place is not None:
-        names = observer.place(place, "names", None, f"the names in {place.label}")
-        observer.guard(names, "scalar", " ".join(dir(args[0])))
-    return MISSING
-
-
-def _vars(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    if not args:
-        observer.refuse("vars() gives the variables of the function itself")
-    place = observer.of(args[0])
-    if place is not None:
-        inside = args[0].__dict__
-        observer.known_as(inside, observer.place(place, "attribute", "__dict__", place.label))
-        observer.spread(inside)
-    return MISSING
-
-
-def _length(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    if len(args) != 1 or type(args[0]) is Tracer:
-        return MISSING
-    x = args[0]
-    method = method_of(observer, type(x), "__len__")
-    if method is not None:
-        return method(x)
-    place = observer.of(x)
-    if place is None or type(x) is np.ndarray:
-        return len(x) if type(x) is np.ndarray else MISSING
-    observer.stores.measured(x)
-    observer.sized(place, len(x))
-    return len(x)
-
-
 def _getenv(observer: Observer, args: tuple, kwargs: dict) -> Any:
     module = observer.found_nowhere(os, "os")
     if module is not None and args:
@@ -841,114 +808,4 @@ def _getenv(observer: Observer, args: tuple, kwargs: dict) -> Any:
     return MISSING
 
 
-def _memory(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    place = observer.of(args[0]) if args else None
-    if place is not None:
-        observer.refuse(f"memoryview hands out the memory of {place.label}")
-    return MISSING
-
-
-def _errors(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    if not {"raise", "call"}.isdisjoint([v for v in (*args, *kwargs.values()) if type(v) is str]):
-        observer.refuse("errors of arithmetic are raised, or call a function")
-    return MISSING
-
-
-def _filters(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    if "error" in (*args[:1], kwargs.get("action")):
-        observer.refuse("warnings are raised as errors")
-    return MISSING
-
-
-def _import(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    if args and type(args[0]) is str and len(args) < 5 and "level" not in kwargs:
-        package = [p for p in (*args[1:], *kwargs.values()) if type(p) is str]
-        imported(observer, importlib.util.resolve_name(args[0], *package or [None]), {})
-    return MISSING
-
-
-def _generator(observer: Observer, args: tuple, kwargs: dict, name: str = "default_rng") -> Any:
-    if (*args, *kwargs.values())[:1] in ((), (None,)):
-        observer.refuse(f"{name}() begins with other numbers at each call")
-    return MISSING
-
-
-def _sequence(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    return _generator(observer, (kwargs.get("rng", kwargs.get("seed")),), {}, "a sequence of scipy.stats.qmc")
-
-
-def _seed(f: str) -> Callable[[Observer, tuple, dict], Any]:
-    """A class of NumPy's that takes a seed, of which there is a path for each."""
-
-    def made(observer: Observer, args: tuple, kwargs: dict) -> Any:
-        if Tracer not in map(type, (*args, *kwargs.values())):
-            return _generator(observer, args, kwargs, f)
-        given = [operator.index(a) if type(a) is Tracer and not a.shape else a for a in args]
-        return getattr(np.random, f)(*given, **{k: operator.index(a) if type(a) is Tracer else a for k, a in kwargs.items()})
-
-    return made
-
-
-def _datetime64(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    if args and args[0] in ("now", "today"):
-        observer.refuse(f"np.datetime64({args[0]!r}) reads a clock")
-    return MISSING
-
-
-def _printed(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    observer.asks(how_printed, "how arrays are printed")
-    return MISSING
-
-
-def _constant(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    if len(args) == 1:
-        observer.constant(args[0])
-        return args[0]
-    return MISSING
-
-
-def _text(f: Any) -> Callable[[Observer, tuple, dict], Any]:
-    """str, repr, format or ascii."""
-
-    def made(observer: Observer, args: tuple, kwargs: dict) -> Any:
-        live = not kwargs and any([is_live(observer, a) for a in args])
-        found = text(observer, f, [*args]) if live else MISSING
-        if found is not MISSING or not args:
-            return found
-        return f(spoken(observer, args[0]), *map(now, args[1:]), **kwargs)
-
-    return made
-
-
-_TEXTS = frozenset([builtins.str, builtins.repr, builtins.format, builtins.ascii])
-
-_answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
-    **{f: _text(f) for f in _TEXTS},
-    type: _type,
-    getattr: _getattr,
-    hasattr: _hasattr,
-    setattr: _setattr,
-    delattr: _delattr,
-    next: _next,
-    memoryview: _memory,
-    vars: _vars,
-    dir: _dir,
-    id: _identified,
-    hash: _hashed,
-    os.getenv: _getenv,
-    **dict.fromkeys((importlib.import_module, builtins.__import__), _import),
-    len: _length,
-    np.errstate: _errors,
-    np.seterr: _errors,
-    warnings.simplefilter: _filters,
-    warnings.filterwarnings: _filters,
-    ("numpy.random", "default_rng"): _generator,
-    random.Random: functools.partial(_generator, name="Random"),
-    **{("scipy.stats._qmc", name): _sequence for name in ("Sobol", "Halton", "LatinHypercube", "PoissonDisk")},
-    ("numpy.random.bit_generator", "SeedSequence"): _seed("SeedSequence"),
-    **{(f"numpy.random._{name.lower()}", name): _seed(name) for name in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")},
-    constant: _constant,
-    **dict.fromkeys((np.array2string, np.array_repr, np.array_str), _printed),
-    np.datetime64: _datetime64,
-    **SELECTIONS,
-}
+answers[os.getenv] = _getenv

@@ -122,7 +122,7 @@ def is_library(found: Any) -> bool:
     if issubclass(kind, type):
         name = str(type.__dict__["__module__"].__get__(found))
         if name == "builtins" and found.__flags__ & _HEAP:  # also of one that was made where there is no `__name__`
-            return vars(builtins).get(found.__name__) is found
+            return vars(builtins).get(found.__name__) is found or found.__name__ == found.__base__.__name__  # as of doors
         return is_library_module(name)
     return kind is types.BuiltinFunctionType or getattr(builtins, getattr(found, "__name__", ""), None) is found
 

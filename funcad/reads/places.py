@@ -202,9 +202,21 @@ CHECKS = {
     "aval": "(type({x}) is _nd and {x}.shape == {k}[0] and {x}.dtype == {k}[1])",  # an array that is an input
     "names": "_keys_of({x}) == {k}",
 }
-_SCOPE = {"_same": same, "_same_elements": same_elements, "_M": MISSING, "_same_each": same_each, "_same_data": same_data}
-_SCOPE.update(_content=content, _hidden=object.__getattribute__, _entry=dict.__getitem__, _own=own, _bytes_of=bytes_of)
-_SCOPE.update(_nd=np.ndarray, _keys_of=keys_of, _called=_called)
+_SCOPE = {
+    "_M": MISSING,
+    "_nd": np.ndarray,
+    "_same": same,
+    "_own": own,
+    "_content": content,
+    "_hidden": object.__getattribute__,
+    "_entry": dict.__getitem__,
+    "_called": _called,
+    "_keys_of": keys_of,
+    "_bytes_of": bytes_of,
+    "_same_data": same_data,
+    "_same_each": same_each,
+    "_same_elements": same_elements,
+}
 _HOLDS = {name: eval(f"lambda x, k: {text.format(x='x', k='k')}", _SCOPE) for name, text in CHECKS.items()}
 # name -> (the step, the same as text); {k} is the key as it is, {c} as a constant
 STEPS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
