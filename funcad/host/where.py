@@ -425,7 +425,7 @@ def handlers_around(code: CodeType, place: int) -> Iterator[tuple[int, list[str]
 
 def _exception_table(code: CodeType) -> Iterator[tuple[int, int, int]]:
     """(start, end, handler) of each entry, in bytes of the code's instructions."""
-    table = iter(code.co_exceptiontable)
+    table: Any = iter(code.co_exceptiontable)
 
     def number() -> int:
         byte = next(table)
@@ -504,7 +504,7 @@ def for_user(error: Exception) -> Exception:
     went_on = ("Result from function call is not a proper array of floats.", "f(a) and f(b) must have different signs")
     if str(error) in went_on:  # what SciPy's code in C says when it has gone on in spite of our error
         error.add_note("Remedy for traced values: call funcad.scipy.optimize.root, brentq, least_squares or curve_fit.")
-    source = getattr(error, "_funcad_source", True)
+    source: Any = getattr(error, "_funcad_source", True)
     if source is not True:
         error._funcad_source = True  # type: ignore[attr-defined]  # no code, which is not pickled
         if is_tried(source):
