@@ -48,7 +48,7 @@ def _parts(out: Any) -> tuple:
 
 NUMPY = np.lib.NumpyVersion(np.__version__)
 MIRRORED = sorted(
-    name for name, f in vars(funcad.numpy).items()
+    name for name, f in [(name, getattr(funcad.numpy, name)) for name in dir(funcad.numpy)]  # some are loaded now
     if getattr(f, "numpy_function", None) is not None and not isinstance(f.numpy_function, np.ufunc)
 )  # fmt: skip
 
