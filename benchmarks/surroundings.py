@@ -6,6 +6,9 @@ another derivative has been taken before. A figure is the processor's time of th
 of its first gradient, and of its second; the minimum of the rounds. Libraries that are not installed are left out.
 
 autograd is optional, as a column of first gradients, and so is a checkout beside this one (`--beside FOLDER`).
+
+The second table is of jitted functions that read data as a whole, of which each call tells whether it is what it was: the first
+three calls together, in which the program is made, a later call, and the call after a number has changed for the first time.
 """
 
 from __future__ import annotations
@@ -43,6 +46,35 @@ PROGRAMS = {  # name -> (the library, what is there before the function, what it
         "rows.all[3]['b'][0]",
     ),
 }
+NUMBERS, ROWS = "[float(i) for i in range(20_000)]", "[[float(i), 1.0, 2.0] for i in range(20_000)]"
+JITTED = {  # name -> (what is there before, what the value is multiplied with, what changes)
+    "sum(numbers)": (f"t = {NUMBERS}", "sum(t)", "t[7] += 0.5"),
+    "3.0 in numbers": (f"t = {NUMBERS}", "(3.0 in t)", "t[7] += 0.5"),
+    "np.asarray(numbers)": (f"t = {NUMBERS}", "np.asarray(t).sum()", "t[7] += 0.5"),
+    "np.asarray(rows)": (f"t = {ROWS}", "np.asarray(t).sum()", "t[7][0] += 0.5"),
+    "sum(mapping.values())": ("t = {str(i): float(i) for i in range(20_000)}", "sum(t.values())", "t['7'] += 0.5"),
+    "rows[7][0]": (f"t = {ROWS}", "t[7][0]", "t[7][0] += 0.5"),
+}
+RUN_JITTED = """
+import json, time
+import numpy as np
+from funcad import jit
+{before}
+def f(x):
+    return x * {factor}
+warm = jit(lambda x: x * 2.0)
+warm(1.0), warm(1.0), warm(1.0)
+f(2.0)
+g, marks = jit(f), []
+calls = [lambda: f(2.0), lambda: (g(2.0), g(2.0), g(2.0)), *[lambda: g(2.0)] * 4]
+for i, call in enumerate(calls):
+    if i == len(calls) - 1:
+        {change}
+    begun = time.process_time()
+    out = call()
+    marks.append(time.process_time() - begun)
+print(json.dumps([*marks[:2], min(marks[2:-1]), marks[-1], float(out)]))
+"""
 RUN = """
 import json, time
 {imports}
@@ -63,35 +95,49 @@ IMPORTS = {
 }
 
 
-def measured(name: str, checkouts: dict[str, str], rounds: int, cache: str) -> dict[str, list[float]]:
-    """Milliseconds of each checkout: the function, its first gradient, its second."""
+def measured(texts: dict[str, str], checkouts: dict[str, str], rounds: int, cache: str) -> dict[str, list[float]]:
+    """Milliseconds that each checkout's text prints, the least of the rounds; all print one answer after them."""
     found: dict[str, list[float]] = {}
     for turn in range(rounds + 1):  # the first compiles
         answers = set()
         for column, checkout in checkouts.items():
-            _, before, factor = PROGRAMS[name]
-            imports = IMPORTS.get(column, IMPORTS["funcad"])
-            *times, answer = printed(RUN.format(imports=imports, before=before, made=MADE, factor=factor), checkout, cache)
+            *times, answer = printed(texts[column], checkout, cache)
             answers.add(round(answer, 9))
             if turn:
-                found[column] = [min(a, 1e3 * b) for a, b in zip(found.get(column, [float("inf")] * 3), times)]
+                found[column] = [min(a, 1e3 * b) for a, b in zip(found.get(column, [float("inf")] * len(times)), times)]
         if len(answers) > 1:
-            raise RuntimeError(f"{name}: the columns disagree: {answers}")
+            raise RuntimeError(f"the columns disagree: {answers}")
     return found
+
+
+def _text(name: str, column: str) -> str:
+    _, before, factor = PROGRAMS[name]
+    return RUN.format(imports=IMPORTS.get(column, IMPORTS["funcad"]), before=before, made=MADE, factor=factor)
 
 
 def main() -> None:
     options, checkouts = asked(__doc__)
+    wanted = lambda name: not options.words or any(w in name for w in options.words)
     lines = [["ms", "the function", "second gradient", *[f"first gradient: {column}" for column in checkouts]]]
+    ours = {column: checkout for column, checkout in checkouts.items() if column != "autograd"}
+    heads = [f"{what}: {column}" for what in ("three calls", "a later call", "after a change") for column in ours]
+    jitted = [["ms", "the function", *heads]]
     with tempfile.TemporaryDirectory() as cache:
-        for name, (library, _, _) in PROGRAMS.items():
-            if importlib.util.find_spec(library) is None or options.words and not any(w in name for w in options.words):
+        for name in filter(wanted, PROGRAMS):
+            if importlib.util.find_spec(PROGRAMS[name][0]) is None:
                 continue
-            found = measured(name, checkouts, max(options.rounds, 1), cache)
+            texts = {column: _text(name, column) for column in checkouts}
+            found = measured(texts, checkouts, max(options.rounds, 1), cache)
             plain, _, second = found["funcad"]
             lines.append([name, *[f"{t:.2f}" for t in (plain, second, *[times[1] for times in found.values()])]])
             print(lines[-1], file=sys.stderr, flush=True)
-    table = markdown(lines)
+        for name in filter(wanted, JITTED):
+            text = RUN_JITTED.format(**dict(zip(("before", "factor", "change"), JITTED[name])))
+            found = measured(dict.fromkeys(ours, text), ours, max(options.rounds, 1), cache)
+            times = [found["funcad"][0], *[found[column][i] for i in (1, 2, 3) for column in ours]]
+            jitted.append([name, *[f"{t:.2f}" for t in times]])
+            print(jitted[-1], file=sys.stderr, flush=True)
+    table = f"{markdown(lines)}\n\nJitted functions that read data as a whole:\n\n{markdown(jitted)}"
     print(table)
     if options.results:
         about = f"{datetime.date.today()}, {versions()}.\n\n`python -m benchmarks.surroundings --rounds {options.rounds}`: "

@@ -28,14 +28,14 @@ from funcad.reads.replays import spoken
 from funcad.reads.selections import SELECTIONS
 
 from funcad.reads.attributes import (  # isort: skip
-    attribute, delete_attribute, imported, method_of, store_attribute,
+    attribute, delete_attribute, imported, method_of, raw_of, store_attribute,
 )  # fmt: skip
 
 
 def _type(observer: Observer, args: tuple, kwargs: dict) -> Any:
     """The type of a value: where f is given no tracer when it runs as it is, that of the value that is traced."""
     x = args[0] if len(args) == 1 else None
-    if type(x) is Tracer or hasattr(type(x), "as_operand"):  # or it is what a mask selects
+    if type(x) is Tracer or raw_of(type(x), "as_operand")[1] is not MISSING:  # or it is what a mask selects
         return x.__class__ if getattr(x, "owner", None) is observer.trace else type(x)
     return type(*args, **kwargs)
 

@@ -12,6 +12,7 @@ import funcad.autograd as ag
 import funcad.autograd.numpy as np
 import funcad.autograd.numpy.linalg as npla
 import funcad.autograd.numpy.random as npr
+from funcad import tree
 from funcad.autograd.extend import (
     def_linear,
     defjvp,
@@ -25,7 +26,7 @@ from funcad.autograd.extend import (
 )
 from funcad.autograd.misc.fixed_points import fixed_point
 from funcad.autograd.misc.flatten import flatten, flatten_func
-from funcad.autograd.misc.optimizers import adam, rmsprop, sgd
+from funcad.autograd.misc.optimizers import adam, rmsprop, sgd, unflatten_optimizer
 from funcad.autograd.test_util import check_equivalent, check_grads, check_jvp, check_vjp, combo_check
 from funcad.autograd.tracer import getval, isbox
 from funcad.errors import MissingRuleError, NonDifferentiableInputError, NonScalarOutputError
@@ -331,6 +332,29 @@ def test_flatten() -> None:
     f, _, x = flatten_func(lambda v: {"b": v["a"], "a": v["b"][0]}, value)
     onp.testing.assert_array_equal(f(x), [*X, *M.ravel()])
     assert flatten([])[0].size == 0
+
+
+def test_an_optimizer_of_ones_own_takes_trees() -> None:
+    seen: list[Any] = []
+
+    @unflatten_optimizer
+    def descent(grad: Any, x: Any, callback: Any = None, n: int = 3, step: float = 0.25) -> Any:
+        """Steps down the slope."""
+        for i in range(n):
+            g = grad(x, i)
+            assert x.shape == g.shape == (5,)
+            if callback:
+                callback(x, i, g)
+            x = x - step * g
+        return x
+
+    start = {"b": [np.ones(2), 2.0], "a": np.zeros((1, 2))}
+    slopes = lambda p, i: tree.map(lambda v: 2.0 * v, p)
+    found = descent(slopes, start, lambda p, i, g: seen.append((p["b"][1], i, g["b"][1])), step=0.125)
+    assert found["b"][1] == 2.0 * 0.75**3 and found["a"].shape == (1, 2)
+    assert seen == [(2.0, 0, 4.0), (1.5, 1, 3.0), (1.125, 2, 2.25)]
+    assert descent(slopes, start, n=1)["b"][0].tolist() == [0.5, 0.5]
+    assert descent.__doc__ == "Steps down the slope."
 
 
 @pytest.mark.parametrize("optimizer,options", [(sgd, {}), (adam, {"step_size": 0.1}), (rmsprop, {"step_size": 0.05})])

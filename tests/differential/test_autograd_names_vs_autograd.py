@@ -35,6 +35,12 @@ def scalar(m: Any) -> Callable[..., Any]:
     return lambda x, y: m.np.sum(m.np.sin(x) * y**2) + m.np.prod(x)
 
 
+def descent(grad: Any, x: Any, callback: Any, step: float) -> Any:
+    for i in range(10):
+        x = x - step * grad(x, i)
+    return x
+
+
 def vector(m: Any) -> Callable[..., Any]:
     return lambda x, y: m.np.dot(M, x * y) ** 2
 
@@ -99,6 +105,7 @@ PROGRAMS: dict[str, Callable[[Any], Any]] = {
     "sgd": lambda m: m.optimizers.sgd(m.ag.grad(loss(m)), PARAMS, num_iters=20, step_size=0.01),
     "adam": lambda m: m.optimizers.adam(m.ag.grad(loss(m)), PARAMS, num_iters=20, step_size=0.1),
     "rmsprop": lambda m: m.optimizers.rmsprop(m.ag.grad(loss(m)), PARAMS, num_iters=20),
+    "an optimizer of one's own": lambda m: m.optimizers.unflatten_optimizer(descent)(m.ag.grad(loss(m)), PARAMS, None, 0.01),
     "learning the step": lambda m: m.ag.grad(
         lambda step: m.np.sum(m.optimizers.sgd(lambda p, i: 2 * p, X, num_iters=5, step_size=step) ** 2)
     )(0.1),

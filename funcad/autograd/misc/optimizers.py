@@ -6,13 +6,45 @@ step_size too. `funcad.optimize` has the optimisers as pairs of pure functions, 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import funcad.numpy as fnp
 from funcad import tree
+from funcad.autograd.misc.flatten import flatten
 
-__all__ = ["sgd", "rmsprop", "adam"]
+__all__ = ["sgd", "rmsprop", "adam", "unflatten_optimizer"]
+
+
+def unflatten_optimizer(optimize: Callable[..., Any]) -> Callable[..., Any]:
+    """An optimizer of vectors, `optimize(grad, x0, callback, ...)`, as one of pytrees: a decorator for those of your own.
+
+    >>> import numpy as np
+    >>> @unflatten_optimizer
+    ... def descent(grad, x, callback=None, num_iters=50, step_size=0.2):
+    ...     for i in range(num_iters):
+    ...         x = x - step_size * grad(x, i)
+    ...     return x
+    >>> found = descent(lambda p, i: {"a": 2.0 * (p["a"] - 3.0), "b": 2.0 * p["b"]}, {"a": 0.0, "b": np.ones(2)})
+    >>> round(float(found["a"]), 3), found["b"].round(3)
+    (3.0, array([0., 0.]))
+    """
+
+    @functools.wraps(optimize)
+    def of_trees(
+        grad: Callable[[Any, int], Any],
+        x0: Any,
+        callback: Callable[..., Any] | None = None,
+        *args: Any,
+        **kwargs: Any,
+    ) -> Any:
+        x, unflatten = flatten(x0)
+        slopes = lambda x, i: flatten(grad(unflatten(x), i))[0]
+        told = None if callback is None else lambda x, i, g: callback(unflatten(x), i, unflatten(g))
+        return unflatten(optimize(slopes, x, told, *args, **kwargs))
+
+    return of_trees
 
 
 def _run(
