@@ -156,6 +156,15 @@ def test_what_frames_the_moments() -> None:
     assert entropies == pytest.approx(stats.poisson([1.3, 2.0]).entropy())
 
 
+def test_a_sum_without_an_end_is_refused_before_it_is_added_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*args: object) -> None:
+        raise AssertionError("the end was looked for")
+
+    monkeypatch.setattr(type(stats.zipf), "isf", never)
+    with pytest.raises(errors.TracerArrayConversionError, match="more than 1,000,000 numbers that matter"):
+        grad(lambda a: stats.zipf.entropy(a))(2.3)
+
+
 def test_an_estimate_of_a_density_is_differentiated_by_its_usual_name() -> None:
     """`scipy.stats.gaussian_kde`, at traced points or of traced data, in all that it is asked."""
     data, at = np.random.default_rng(0).normal(size=9), np.array([0.2, 1.3])

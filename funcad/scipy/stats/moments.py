@@ -295,7 +295,9 @@ def _numbers(family: Any, parameters: Sequence[Any], what: str) -> np.ndarray:
     if not is_traced(known):
         theirs = scipy_function(f"stats.{family.name}")
         low, high = map(np.asarray, theirs.support(*known))
-        near = np.floor(theirs.ppf(_TAIL, *known)), np.ceil(theirs.isf(_TAIL, *known))
+        first = np.floor(theirs.ppf(_TAIL, *known))
+        within = np.isfinite(high) | (theirs.sf(first + _MOST, *known) < _TAIL)  # else SciPy adds up all of it
+        near = first, np.ceil(theirs.isf(_TAIL, *known)) if within.all() else np.inf
         beyond = np.ceil((near[1] - near[0]) / 2) + 10
         low = np.where(np.isfinite(low), low, near[0] - beyond)
         high = np.where(np.isfinite(high), high, near[1] + beyond)
