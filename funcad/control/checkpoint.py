@@ -483,8 +483,8 @@ def checkpoint(
 
     Notes
     -----
-    Values and derivatives are those of fun, bit for bit. Effects in fun happen once. Where an operation raises, or under jit
-    and vmap could raise inside a `try`, fun is run as it is, so that the `try` sees the error. As `jax.checkpoint`.
+    Values and derivatives are those of fun, bit for bit. Effects in fun happen once. Where an operation raises, or could under
+    jit and vmap in a `try`, fun runs as it is, once more, so that the `try` sees the error. As `jax.checkpoint`.
 
     Examples
     --------

@@ -41,7 +41,6 @@ from funcad.tree.containers import DICT, LIST, NONE, TUPLE
 
 OBSERVES = True
 LARGE = 1 << 20  # bytes of the arrays among the arguments
-_CONTAINERS = frozenset([tuple, list, dict])
 _KINDS = frozenset([TUPLE, LIST, DICT, NONE])
 _PLAIN = frozenset([np.ndarray, float, int, bool, complex])
 

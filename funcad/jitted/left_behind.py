@@ -27,10 +27,9 @@ from funcad.host.real_types import is_a
 from funcad.host.where import Source, setting, state
 from funcad.ir.tracer import Tracer
 from funcad.jitted.watched import Found, look
-from funcad.reads.code_reads import MISSING, content, stores_attribute
+from funcad.reads.code_reads import MISSING, content, own_method, stores_attribute
 from funcad.reads.places import bytes_of, dict_of
 from funcad.reads.refusals import Refusal
-from funcad.reads.stores import own_method
 
 _SPEAKING = frozenset(  # of the module-level generators
     "random rvs shuffle sample resample bootstrap kmeans kmeans2 permutation_test monte_carlo_test goodness_of_fit"

@@ -45,14 +45,14 @@ from funcad.host.where import handing, state, tracing, unseen
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
 from funcad.reads.answered_calls import TEXTS, answers
-from funcad.reads.code_reads import MISSING, draws, is_library, is_of_library
+from funcad.reads.code_reads import COPYING, MISSING, copies, draws, is_library, is_of_library, top_of
 from funcad.reads.later import Later, LaterMethod, all_now, is_live, text
 from funcad.reads.lending import call_lending
 from funcad.reads.observer import CONTAINERS, DEEP, VIEWS, Observer, how_computed
 from funcad.reads.places import call_key, is_scalar, reference, shown
 from funcad.reads.refused_calls import named
 from funcad.reads.replays import replayed, spoken, told_key
-from funcad.reads.stores import KEEPING, held_before
+from funcad.reads.stores import held_before
 from funcad.tree.same import held_by, slots_of
 
 from funcad.reads.attributes import (  # isort: skip
@@ -165,11 +165,6 @@ def _class(observer: Observer, f: type) -> Any:
         return made
 
     return make
-
-
-def _top(x: Any) -> str:
-    """The package that a function or a class says it is of."""
-    return str(getattr(x, "__module__", None)).partition(".")[0]
 
 
 def _library(observer: Observer, f: Any, caller: Any) -> Any:
@@ -302,7 +297,7 @@ class LibraryCall:
             observer.refuse(f"{named(f)[1]} begins with other numbers at each call")
         if type(f) is LaterMethod:
             return f(*args, **kwargs)
-        answer = answers.get(f if type(f) in _HASHABLE else named(f)) or (answers.get(named(f)) if type(f) is type else None)
+        answer = _answers.get(f if type(f) in _HASHABLE else named(f)) or (_answers.get(named(f)) if type(f) is type else None)
         if observer.laters and answer is not None and f not in TEXTS:
             args, kwargs = tuple(map(all_now, args)), {k: all_now(a) for k, a in kwargs.items()}
         if answer is not None:
@@ -336,12 +331,12 @@ class LibraryCall:
                 found = _method(observer, f, x, rest, kwargs)
             if found is not MISSING:
                 return found
-        elif type(f) not in _HASHABLE and id(f) in observer.origin and _top(type(f)) != "funcad":
+        elif type(f) not in _HASHABLE and id(f) in observer.origin and top_of(type(f)) != "funcad":
             observer.spread(f, 3)  # an object that can be called, which reads what it holds
         if type(f) in _HASHABLE and f in _APPLYING:
             args = tuple([_applied(observer, a) for a in args])
             kwargs = {k: _applied(observer, a) for k, a in kwargs.items()}
-        if type(f) in _HASHABLE and f in _RUNNING or _top(f) in ("math", "statistics", "heapq", "_heapq", "collections"):
+        if type(f) in _HASHABLE and f in _RUNNING or top_of(f) in ("math", "statistics", "heapq", "_heapq", "collections"):
             args = tuple([told_on_its_way(observer, a, f) for a in args])
         traced = any(map(_is_traced, args))
         if not traced:
@@ -350,12 +345,9 @@ class LibraryCall:
         args = tuple([_given(observer, a, traced, f) for a in args])
         if kwargs:
             kwargs = {k: _given(observer, a, traced, f) for k, a in kwargs.items()}
-        if _top(f) in _COPYING:
+        if top_of(f) in COPYING:
             _copied(observer, [args, kwargs], f)
         return tracing.door_of(f)(*args, **kwargs) if state.lender is None else call_lending(f, args, kwargs)
-
-
-_COPYING = frozenset(["copy", "pickle", "_pickle", "dataclasses"])
 
 
 def _copied(observer: Observer, values: list[Any], f: Any) -> None:
@@ -375,14 +367,11 @@ def _copied(observer: Observer, values: list[Any], f: Any) -> None:
 
 def _applied(observer: Observer, x: Any) -> Any:
     """What is handed to `map` and the like: what a library's function is given there is seen, each time."""
-    if x is None or type(x) in _HASHABLE and x in answers:  # `filter(None, ...)`
-        return functools.partial(_told_to, observer, bool if x is None else x)
+    if x is None or type(x) in _HASHABLE and x in _answers:  # `filter(None, ...)`
+        f: Any = bool if x is None else x
+        return lambda *args: f(*[_given(observer, a, False, f) for a in args])
     applied = callable(x) and type(x) is not Tracer and not is_users_function(x) and not hasattr(type(x), "__iter__")
     return called(observer, x, None) if applied else x
-
-
-def _told_to(observer: Observer, f: Any, *args: Any) -> Any:
-    return f(*[_given(observer, a, False, f) for a in args])
 
 
 def told_on_its_way(observer: Observer, x: Any, f: Any) -> Any:
@@ -516,7 +505,7 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
     kind = type(x)
     shallow = type(f) in _HASHABLE and f in _SHALLOW
     if kind is Tracer:
-        if id(x) in observer.tracers and _top(f) in ("math", "cmath", "builtins") and not shallow and f is not builtins.sum:
+        if id(x) in observer.tracers and top_of(f) in ("math", "cmath", "builtins") and not shallow and f is not builtins.sum:
             raise observer.not_placed(x)
         return x
     if is_scalar(x) or kind is LibraryCall or kind is map:
@@ -525,14 +514,14 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
         observer.content([*x])
     if callable(x) and not isinstance(x, (type, np.ufunc)):
         keeps = type(f) in _HASHABLE and f in _KEEPERS or getattr(f, "__name__", "").endswith("callback")
-        if not keeps and _top(kind) != "funcad":
+        if not keeps and top_of(kind) != "funcad":
             observer.see(x)
         door = tracing.door_of(x)
         if door is not x:
             return door
     if kind is types.FunctionType or kind is types.MethodType or kind is functools.partial or kind in _GETTERS:
         return _given_function(observer, x, f)
-    if kind is types.BuiltinFunctionType and _top(f) != "funcad" and observer.of(x.__self__) is not None:
+    if kind is types.BuiltinFunctionType and top_of(f) != "funcad" and observer.of(x.__self__) is not None:
         if x.__name__ in _CHANGING.get(type(x.__self__), ()):  # map(found.append, ...)
             observer.refuse(f"{observer.origin[id(x.__self__)].label} is changed by {x.__name__}, which is handed over")
     if kind is np.ndarray:
@@ -544,15 +533,15 @@ def _given(observer: Observer, x: Any, traced: bool, f: Any) -> Any:
             given = [_given(observer, v, traced, f) for v in x]
             return x if all([a is b for a, b in zip(given, x)]) else kind(given)
     else:
-        inside, place, top = issubclass(kind, CONTAINERS), observer.of(x), _top(f)
+        inside, place, top = issubclass(kind, CONTAINERS), observer.of(x), top_of(f)
         if place is not None:
             if hasattr(kind, "__next__"):
                 observer.refuse(f"{place.label} is an iterator, which moves on")
             observer.stores.entrusted(x, f)
         if inside and (shallow or traced or top == "funcad" or f is builtins.sum):
             return observer.handed(x, 1 if shallow or f is builtins.sum else DEEP, not shallow)
-        made = not is_library(kind) and top not in KEEPING  # an object that the function has made, and may be copied
-        if (place or inside or made) and not (top == "funcad" and callable(x)):  # which calls it, as its twin
+        told = place or inside or not is_library(kind) and copies(f)
+        if told and not (top == "funcad" and callable(x)):  # which calls it, as its twin
             observer.content(x)
     return x
 
@@ -690,7 +679,7 @@ def _method(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -
         observer.refuse(f"{place.label} draws, which moves the generator")
     if issubclass(kind, io.IOBase) or hasattr(kind, "__next__"):
         observer.refuse(f"{place.label} moves on")
-    if _top(kind) in _SHARED and kind is not threading.local:
+    if top_of(kind) in _SHARED and kind is not threading.local:
         observer.refuse(f"{place.label}.{name} is seen by other threads or processes")
     if kind is contextvars.ContextVar:
         return _of_variable(observer, place, f, owner, name, args)
@@ -706,7 +695,7 @@ def _method(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -
             observer.content(owner)
     elif issubclass(kind, CONTAINERS):
         observer.spread(owner)
-    elif _top(kind) != "funcad" and not isinstance(owner, type):
+    elif top_of(kind) != "funcad" and not isinstance(owner, type):
         observer.spread(owner, 3)
     return MISSING
 
@@ -808,4 +797,4 @@ def _getenv(observer: Observer, args: tuple, kwargs: dict) -> Any:
     return MISSING
 
 
-answers[os.getenv] = _getenv
+_answers = {**answers, os.getenv: _getenv}

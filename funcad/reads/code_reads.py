@@ -24,6 +24,7 @@ MISSING: Any = object()
 _ATTRIBUTES = frozenset(["LOAD_ATTR", "LOAD_METHOD", "LOAD_SUPER_ATTR", "IMPORT_FROM"])
 _ASKING = frozenset(["getattr", "hasattr", "attrgetter", "vars", "__dict__"])  # whose names are strings
 LIBRARIES = {"numpy", "scipy", "numba", "pandas", "funcad", "builtins", *sys.stdlib_module_names}
+COPYING = frozenset(["copy", "pickle", "_pickle", "dataclasses"])
 _INSTALLED = ("site-packages", "dist-packages")
 
 
@@ -112,6 +113,17 @@ def is_library_module(name: str) -> bool:
     return any([part in file for part in _INSTALLED])
 
 
+def top_of(x: Any) -> str:
+    """The package that a function or a class says it is of."""
+    return str(getattr(x, "__module__", None)).partition(".")[0]
+
+
+def copies(f: Any) -> bool:
+    """May a function of a library's copy what it is given, with all that this holds? Of those that are known, few do."""
+    top = top_of(f)
+    return top in COPYING or top not in LIBRARIES and top != "None"  # as methods of Python's containers say
+
+
 def is_library(found: Any) -> bool:
     """Is a function, a class or a module a part of Python or of an installed package, rather than the user's?"""
     kind = type(found)
@@ -125,6 +137,11 @@ def is_library(found: Any) -> bool:
             return vars(builtins).get(found.__name__) is found or found.__name__ == found.__base__.__name__  # as of doors
         return is_library_module(name)
     return kind is types.BuiltinFunctionType or getattr(builtins, getattr(found, "__name__", ""), None) is found
+
+
+def own_method(x: Any, name: str) -> Any:
+    """A method of Python's of a container, not what a class of the user's makes of it."""
+    return next(base.__dict__[name] for base in type(x).__mro__ if name in base.__dict__ and is_library(base))
 
 
 _SLOTS = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)

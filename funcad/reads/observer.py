@@ -32,7 +32,7 @@ from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.trace import AbstractTrace
 from funcad.ir.tracer import Tracer
-from funcad.reads.code_reads import MISSING, content, draws, is_library, is_of_library
+from funcad.reads.code_reads import MISSING, content, draws, is_library, is_of_library, own_method
 from funcad.reads.key_orders import KeyOrders
 from funcad.reads.refusals import Refusal, Unplaced
 from funcad.reads.refused_calls import refusal_of
@@ -475,21 +475,16 @@ class Observer:
         self._as_found(x, self.origin[id(x)])
         return type(x)(self._elements(self.origin[id(x)], x, key))
 
-    @staticmethod
-    def items(x: Any) -> Iterator[Any]:
-        """What is in a list, whatever a class of the user's runs through instead."""
-        return next(base.__iter__(x) for base in LISTS if isinstance(x, base))  # type: ignore[attr-defined,no-any-return]
-
     def _elements(self, place: Place, x: Any, which: slice) -> Iterator[Any]:
         self.sized(place, len(x))
-        for i, v in list(enumerate(self.items(x)))[which]:
+        for i, v in list(enumerate(own_method(x, "__iter__")(x)))[which]:
             yield self.read(place, "item", i, f"{place.label}[{i}]", v)
 
     def _data(self, x: Any, deep: int = 1) -> tuple[Any, ...] | None:
         """One guard of all that x holds, but for inputs, whose keys are given; None: each thing is told for itself."""
         place = self.origin.get(id(x))
-        deep = 1 if is_data(x) else deep
-        if place is None or self.given or not is_data(x, deep):
+        deep = 0 if place is None or self.given else next((n for n in range(1, deep + 1) if is_data(x, n)), 0)
+        if place is None or not deep:
             return None
         stored, held = self.stores.before, place.label in self.holders
         values = x.values() if type(x) is dict else x
@@ -515,7 +510,9 @@ class Observer:
 
     def parts(self, place: Place | None, x: Any, kind: type) -> Iterator[Any]:
         if place is None:
-            yield from self.items(x) if issubclass(kind, LISTS) else dict.values(x) if issubclass(kind, dict) else ()
+            yield from (
+                own_method(x, "__iter__")(x) if issubclass(kind, LISTS) else dict.values(x) if issubclass(kind, dict) else ()
+            )
             yield from () if is_library(kind) else held_by(x, slots_of(kind)).values()
         elif (but := self._data(x)) is not None:
             step, items = ("entry", x.items()) if kind is dict else ("item", enumerate(x))
@@ -604,11 +601,11 @@ class Observer:
 
     def guards(self) -> Guards | None:
         """What the program depends on."""
-        self._keep_apart()
+        self._keep_distinct()
         places = needed([*self.placed, *self.places])
         return Guards(places) if places else None
 
-    def _keep_apart(self) -> None:
+    def _keep_distinct(self) -> None:
         """What is changed, or copied with all that it holds, is not one with something else that is read, unless it was."""
         kinds = {type(x) for x, _, _ in self.stores.before.values()}
         found: dict[type, dict[Place, str]] = {}
@@ -618,8 +615,8 @@ class Observer:
                 found.setdefault(kind, {})[place] = place.label
         for places in found.values():
             if len(places) > 1:
-                key = "apart", hash(tuple(map(path_of, places)))
-                self.guard(self.place(self.root, "again", key, ", ".join(places.values())), "apart", tuple(places))
+                key = "distinct", hash(tuple(map(path_of, places)))
+                self.guard(self.place(self.root, "again", key, ", ".join(places.values())), "distinct", tuple(places))
 
     def forget(self) -> None:
         """The run has ended: nothing of the user's is held from now on."""
@@ -678,7 +675,7 @@ class Observer:
                     values.append(x)
             elif other.check in INPUTS:
                 values.append(self.read(place.parent, place.step, place.key, place.label, x))
-            elif other.check == "apart":
+            elif other.check == "distinct":
                 self.shares = True
             elif other.check != "alias":
                 if other.check is not None:

@@ -30,6 +30,7 @@ from funcad.reads.code_reads import MISSING, content
 from funcad.tree.same import Weakly, again, same, same_key, weakly
 
 INPUTS = ("number", "integer", "aval")  # checks of what is read again as an input of the program
+MOST_TOLD = 8  # changes in one container, of which people are told
 _HASHED = 1 << 20  # bytes of an array, beyond which they are told by a hash
 SCALARS = frozenset([bool, int, float, complex, str, bytes, type(None), slice, range, type(Ellipsis)])
 _DATA = frozenset([bool, int, float, complex, str, type(None)])
@@ -258,7 +259,7 @@ class Place:
         self.key = key
         self.label = label  # what the user calls it
         self.check = check
-        self.known = known  # an "alias" knows the watch that found the same object, "apart" those that found others
+        self.known = known  # an "alias" knows the watch that found the same object, "distinct" those that found others
         self.source: Any = None  # the user's line that read it
 
     def value(self, found: dict[Place, Any], f: Any) -> Any:
@@ -276,7 +277,7 @@ class Place:
     def holds(self, x: Any, found: dict[Place, Any]) -> bool:
         if self.check is None:
             return True
-        if self.check == "apart":
+        if self.check == "distinct":
             return len({id(found[w]) for w in self.known}) == len(self.known)
         return x is found.get(self.known) if self.check == "alias" else _HOLDS[self.check](x, self.known)
 
@@ -320,7 +321,7 @@ def needed(places: Sequence[Place]) -> list[Place]:
         while todo:
             at = todo[-1]
             n = len(todo)
-            for p in (at.parent, *(at.known if at.check == "apart" else [at.known] if at.check == "alias" else ())):
+            for p in (at.parent, *(at.known if at.check == "distinct" else [at.known] if at.check == "alias" else ())):
                 if p is not None and p not in ordered:
                     todo.append(p)
             if len(todo) == n:
@@ -389,7 +390,7 @@ def written_out(watches: Sequence[Place], handed: Sequence[Place]) -> Callable[[
         lines.append(f"        {x} = " + STEPS[w.step][1].format(p=parent, k=w.key, c=constant))
         if w.check == "alias":
             lines.append(f"        if {x} is not {names[id(w.known)]}: return False")
-        elif w.check == "apart":
+        elif w.check == "distinct":
             each = ", ".join([f"id({names[id(other)]})" for other in w.known])
             lines.append(f"        if len({{{each}}}) != {len(w.known)}: return False")
         elif w.check is not None:
@@ -467,7 +468,7 @@ class Guards:
         """(what is read, what is done with it at each call, the line that reads it), for people."""
         found = {}
         for w in self.places:
-            if w.label and w.check not in (None, "alias", "apart", "name") and not _is_a_name(w):
+            if w.label and w.check not in (None, "alias", "distinct", "name") and not _is_a_name(w):
                 how = "read" if w.check in (*INPUTS, "array", "given") else "compared"
                 found.setdefault(w.label, (w.label, how, w.source.short() if w.source is not None else ""))
         return list(found.values())
@@ -484,8 +485,10 @@ class Guards:
 
 def _told(w: Place, x: Any) -> list[str]:
     if w.check not in ("scalar", "data"):
-        return [f"{w.label}: " + ("some are one" if w.check == "apart" else f"{shown(x)}, before {_known(w)}")]
-    return [f"{label}: {shown(now)}, before {shown(known)}" for label, now, known in _others(w, x, 2)]
+        return [f"{w.label}: " + ("some are one" if w.check == "distinct" else f"{shown(x)}, before {_known(w)}")]
+    found = list(_others(w, x, 2))
+    more = [f"{w.label}: {len(found) - MOST_TOLD:,} more"] * (len(found) > MOST_TOLD)
+    return [f"{label}: {shown(now)}, before {shown(known)}" for label, now, known in found[:MOST_TOLD]] + more
 
 
 def _others(w: Place, x: Any, deep: int) -> Iterator[tuple[str, Any, Any]]:

@@ -26,7 +26,7 @@ from funcad.api.value_reads import as_truth
 from funcad.host.where import state, unseen
 from funcad.ir.tracer import Tracer
 from funcad.reads.calls import called, told_on_its_way
-from funcad.reads.code_reads import MISSING, content, is_library, reads_of
+from funcad.reads.code_reads import MISSING, content, is_library, reads_of, top_of
 from funcad.reads.later import Later, all_now, combined, is_live, joined, now, of_percent, text
 from funcad.reads.lending import lend_item, lend_new
 from funcad.reads.observer import CONTAINERS, LISTS, Observer
@@ -640,12 +640,12 @@ def binary(observer: Observer, op: Any, a: Any, b: Any) -> Any:
     else:
         sides = [(a, second), (b, first)]
     for x, other in sides:
-        kind = type(x)
-        if kind is np.ndarray:
-            if other is not Tracer:
-                observer.content(x)
-        elif issubclass(kind, CONTAINERS) or is_library(kind) and (other is not Tracer or _is_theirs(kind)):
-            observer.content(x if other is not Tracer else _by_reference(x))
+        kind, alone = type(x), other is not Tracer
+        told = issubclass(kind, CONTAINERS) or is_library(kind) and top_of(kind) not in ("funcad", "numpy")
+        if alone and (told or is_library(kind) or kind is np.ndarray):
+            observer.content(x)
+        elif told:
+            observer.content(_by_reference(x))
     for x, other, prefix in ((a, b, ""), (b, a, "r")):
         kind = type(x)
         if kind in _PLAIN or is_library(kind) or prefix and kind is first:
@@ -659,10 +659,6 @@ def binary(observer: Observer, op: Any, a: Any, b: Any) -> Any:
             if found is not NotImplemented:
                 return found
     return op(a, b)
-
-
-def _is_theirs(kind: type) -> bool:
-    return kind.__module__.partition(".")[0] not in ("funcad", "numpy")
 
 
 _PARTS = {"csr": ("data", "indices", "indptr"), "dok": ("_dict",)}  # the last is not the program's

@@ -25,7 +25,7 @@ from funcad import tree
 from funcad.errors import UnexpectedTracerError
 from funcad.host.real_types import dtype_kind, is_a
 from funcad.ir.tracer import Tracer
-from funcad.reads.code_reads import MISSING, content, is_library
+from funcad.reads.code_reads import MISSING, content, copies, is_library, own_method, top_of
 from funcad.reads.later import Later, all_now, deferred
 from funcad.reads.places import Place, dict_of, elements_of, is_scalar, keys_of, reference, value_at
 from funcad.tree.same import same
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from funcad.reads.observer import Observer
 
 _HOLDING = (dict, list, set, collections.deque)
-KEEPING = frozenset("builtins functools itertools numpy scipy funcad math json statistics".split())  # they change no list
+_KEEPING = frozenset("builtins functools itertools numpy scipy funcad math json statistics".split())  # they change no list
 _GROWING = frozenset(["append", "extend", "iadd"])  # methods that leave what is there where it is
 lock = threading.RLock()  # of calls that write back: what they read is held until it is written
 
@@ -169,9 +169,9 @@ class Stores:
 
     def entrusted(self, x: Any, f: Any) -> None:
         """x goes into a library's function, which may change it."""
-        if is_a(f, np.ufunc) or str(getattr(f, "__module__", None)).partition(".")[0] in KEEPING:
+        if is_a(f, np.ufunc) or top_of(f) in _KEEPING:
             return
-        self.observer.shares = True
+        self.observer.shares = self.observer.shares or copies(f)
         if is_a(x, _HOLDING):
             self.whole(x)
         elif not is_library(type(x)) and not is_a(x, type):
@@ -241,14 +241,14 @@ class Stores:
         def put(place: Place, how: str, key: Any, label: str, before: Any, now: Any) -> None:
             step = {"cell": "cell", "global": "item"}.get(how, how)
             known = [self.observer.place_if_known(place, s, key) for s in ((step, "entry") if step == "item" else (step,))]
-            if how == "item" and self.observer.in_data(place, key):
-                self.advancing.add(label)
             stored = how in ("cell", "global") or not self.observer.stored_places.isdisjoint(known)
             if before is now and (now is MISSING or not stored):
                 return
             for read in [p for p in known if p is not None and p in self.observer.values]:
                 if type(self.observer.values[read]) is not Tracer and not (is_scalar(now) and same(now, before)):
                     self.advancing.update(self.observer.below(read))
+            if how == "item" and self.observer.in_data(place, key):
+                self.advancing.add(label)
             leaves, make = self._made(label, now, at)
             outputs.extend(leaves)
             stores.append(Store(place, how if now is not MISSING else "delete " + how, key, label, len(leaves), make))
@@ -335,11 +335,6 @@ def _is_number(x: Any) -> bool:
         or is_a(x, (np.ndarray, np.generic))
         and dtype_kind(x.dtype) in "biufc"
     )
-
-
-def own_method(x: Any, name: str) -> Any:
-    """A method of Python's of a container, not what a class of the user's makes of it."""
-    return next(base.__dict__[name] for base in type(x).__mro__ if name in base.__dict__ and is_library(base))
 
 
 def _put(x: Any, how: str, key: Any, value: Any) -> None:

@@ -260,6 +260,33 @@ def test_what_is_read_at_once_and_then_stored(way: Any) -> None:
             assert state == plain
 
 
+def test_only_what_is_stored_becomes_an_input() -> None:
+    state = {"w": [float(i) for i in range(50)]}
+
+    def f(x: Any) -> Any:
+        total = sum(state["w"])
+        state["w"][3] = state["w"][3] + 1.0
+        return x * total
+
+    jitted = jit(f)
+    for _ in range(5):
+        jitted(2.0)
+    assert {entry.watched.inputs for entry in jitted._core.cache.entries.values()} <= {0, 1}
+    assert max(guards(jitted)) < 20
+
+
+def test_of_many_changes_some_are_told() -> None:
+    said: list[str] = []
+    table = [float(i) for i in range(100)]
+    f = jit(lambda x: x * sum(table))
+    with funcad.explain_cache_misses(said.append):
+        f(2.0)
+        table[:] = [v + 1.0 for v in table]
+        f(2.0)
+    assert "table[7]: 8.0, before 7.0" in said[1] and "table[8]" not in said[1]
+    assert "closure variable table: 92 more" in said[1]
+
+
 def test_it_is_rebound_after_it_was_read_at_once() -> None:
     state, plain = types.SimpleNamespace(w=[1.0, 2.0]), types.SimpleNamespace(w=[1.0, 2.0])
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import functools
 import json
@@ -41,6 +42,54 @@ def answer(f: Callable[[Any], Any]) -> Any:
         return f(X)
     except Exception as error:
         return type(error)
+
+
+class Layer:
+    """An object that the function makes, of an array that was there."""
+
+    def __init__(self, w: Any):
+        self.w = w
+
+    def __call__(self, x: Any) -> Any:
+        return self.w @ x
+
+
+TABLE = np.arange(9.0).reshape(3, 3)
+
+
+def appended(x: Any) -> Any:
+    layers: list[Any] = []
+    layers.append(Layer(TABLE))
+    return layers[0](x)
+
+
+def entered(x: Any) -> Any:
+    layers: dict[str, Any] = {}
+    layers.setdefault("a", Layer(TABLE))
+    layers.update(b=Layer(TABLE))
+    return layers["a"](layers["b"](x))
+
+
+def in_a_deque(x: Any) -> Any:
+    layers = collections.deque([Layer(TABLE)])
+    layers.appendleft(Layer(TABLE))
+    return layers.pop()(x)
+
+
+def asked(x: Any) -> Any:
+    layer = Layer(TABLE)
+    return layer(x) if isinstance(layer, Layer) and callable(layer) and hasattr(layer, "w") else x
+
+
+@pytest.mark.parametrize("f", [appended, entered, in_a_deque, asked], ids=lambda f: f.__name__)
+def test_the_arrays_of_objects_that_it_keeps_are_not_compared(f: Callable[[Any], Any]) -> None:
+    jitted = jit(f)
+    for _ in range(3):
+        np.testing.assert_allclose(jitted(X[:3]), f(X[:3]), rtol=1e-15)
+    checks = {w.check for entry in jitted._core.cache.entries.values() for w in entry.watched.places}
+    assert "array" in checks and "bytes" not in checks
+    TABLE[0, 0] += 1.0
+    np.testing.assert_allclose(jitted(X[:3]), f(X[:3]), rtol=1e-15)
 
 
 @pytest.mark.share(3)
