@@ -61,38 +61,29 @@ def alike(a: Any, b: Any) -> bool:
     return difference(a, b, set()) is None
 
 
-def alike_but_for_weakness(a: Any, b: Any) -> bool:
-    """The same, where Python's numbers and NumPy's have one key, since one program is right for both."""
-    return difference(a, b, set(), "*[") is None
-
-
-def difference(a: Any, b: Any, seen: set[tuple[int, int]], ignored: str = "") -> tuple[str, Any, Any] | None:
-    """Where two values differ, as Python writes the way to it, and what is there.
-
-    `seen` are those on the way; `ignored` is what texts of programs may have, in the place of "[", and need not.
-    """
+def difference(a: Any, b: Any, seen: set[tuple[int, int]]) -> tuple[str, Any, Any] | None:
+    """Where two values differ, as Python writes the way to it, and what is there; `seen` are those on the way."""
     kind, pair = type(a), (id(a), id(b))
     if a is b or pair in seen:  # a part that is compared already, around a circle
         return None
-    parts = _parts(a, b, ignored) if kind is type(b) else False
+    parts = _parts(a, b) if kind is type(b) else False
     if parts is True:
         return None
     if parts is False:
         return "", a, b
     seen.add(pair)
     for way, x, y in parts:
-        found = difference(x, y, seen, ignored)
+        found = difference(x, y, seen)
         if found is not None:
             return way + found[0], found[1], found[2]
     return None
 
 
-def _parts(a: Any, b: Any, ignored: str) -> Any:
+def _parts(a: Any, b: Any) -> Any:
     """Are two objects of one type the same; or the parts by which that is decided: (the way there, one, the other)."""
     kind = type(a)
     if kind in compared_by:
-        texts = [text_of(compared_by[kind](x)) for x in (a, b)]
-        return [("", *[text.replace(ignored, "[") if ignored else text for text in texts])]
+        return [("", *[text_of(compared_by[kind](x)) for x in (a, b)])]
     if kind is Table or kind is Derived:  # which is audited for itself
         return True
     if kind is np.ndarray or issubclass(kind, np.generic):

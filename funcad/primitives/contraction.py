@@ -32,11 +32,12 @@ from funcad.primitives.shape import broadcast_in_dim, multilinear, permute, resh
 
 
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+_ANY = frozenset(_LETTERS)
 
 
 def fresh_letters(used: Any, count: int) -> str:
     """Letters that do not occur in `used`, in alphabetical order."""
-    free = [c for c in _LETTERS if c not in used]
+    free = sorted(_ANY.difference(used))
     if len(free) < count:
         raise ValueError("einsum: more than 52 different subscripts are needed")
     return "".join(free[len(free) - count :])
@@ -58,7 +59,7 @@ def canonical_einsum(*operands: Any) -> tuple[str, list[Any]]:
     if len(terms) != len(xs):
         raise ValueError(f"einsum: subscripts {text!r} name {len(terms)} operands, but {len(xs)} were given")
     for part in (*terms, output):
-        if not set(_LETTERS).issuperset(part.replace("...", "")) or part.count("...") > 1:
+        if not _ANY.issuperset(part.replace("...", "")) or part.count("...") > 1:
             raise ValueError(f"einsum: subscripts {text!r} may hold letters, ',', '->' and one '...' per operand")
     hidden = []
     for term, x in zip(terms, xs):

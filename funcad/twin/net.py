@@ -58,10 +58,6 @@ class Net:
     def __exit__(self, *exception: object) -> None:
         _monitor.close(self)
 
-    def leave_out(self, code: CodeType) -> None:
-        """What this code does is known without the net."""
-        self._known[id(code)] = code
-
     def began(self, code: CodeType, frame: FrameType) -> bool:
         """Is it the user's code?"""
         if id(code) in self._known:

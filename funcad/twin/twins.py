@@ -14,7 +14,6 @@ ends, and they and their hooks let go.
 
 from __future__ import annotations
 
-import os
 import sys
 import types
 from collections.abc import Callable
@@ -23,8 +22,6 @@ from typing import Any
 from funcad.host.where import tracing
 from funcad.twin.hooks import Hooks, HookTable
 from funcad.twin.templates import Origin, Rewritten, Untwinnable, origin_of, rewritten_code
-
-_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
 
 
 class Twins:
@@ -114,17 +111,3 @@ def _with_code(f: types.FunctionType, code: types.CodeType) -> types.FunctionTyp
 
 
 tracing.origin, tracing.shown_code = Origin, shown_code
-
-
-def shown_traceback(traceback: types.TracebackType | None, *folders: str) -> types.TracebackType | None:
-    """The traceback without the frames of hooks: of this folder's files, and of those in others that hold hooks."""
-    hidden = (_HERE, *folders)
-    frames = []
-    while traceback is not None:
-        frames.append(traceback)
-        traceback = traceback.tb_next
-    shown: types.TracebackType | None = None
-    for entry in reversed(frames):
-        if not entry.tb_frame.f_code.co_filename.startswith(hidden):
-            shown = types.TracebackType(shown, entry.tb_frame, entry.tb_lasti, entry.tb_lineno)
-    return shown

@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 import linecache
+import os
 import pickle
 import sys
 import types
@@ -13,8 +14,9 @@ from typing import Any
 import cloudpickle
 import pytest
 
+from funcad.twin import twins
 from funcad.twin.hooks import Hooks
-from funcad.twin.twins import Twins, is_twin, plain, shown_traceback
+from funcad.twin.twins import Twins, is_twin, plain
 from tests.twin import constructs
 
 
@@ -57,9 +59,9 @@ def twin(f: Any, kind: type[Hooks], makes: bool = False) -> Any:
 def lines(error: BaseException | None) -> Any:
     if error is None:
         return None
-    found, traceback = [], shown_traceback(error.__traceback__)
+    found, traceback, hooks = [], error.__traceback__, os.path.dirname(twins.__file__)
     while traceback is not None:
-        if traceback.tb_frame.f_code.co_filename != __file__:
+        if not traceback.tb_frame.f_code.co_filename.startswith((__file__, hooks)):
             code = traceback.tb_frame.f_code
             found.append((code.co_filename, code.co_name, code.co_qualname, traceback.tb_lineno))
         traceback = traceback.tb_next

@@ -82,13 +82,6 @@ def test_twins_are_not_seen() -> None:
     assert names(net) == []
 
 
-def test_what_is_left_out_is_not_seen() -> None:
-    with Net(is_here) as net:
-        net.leave_out(helper.__code__)
-        calls(1)
-    assert names(net) == ["calls"]
-
-
 def test_each_code_is_asked_about_once() -> None:
     asked = []
 

@@ -21,7 +21,7 @@ from funcad.errors import CacheAuditError
 from funcad.host.where import internal
 from funcad.ir.jaxpr import Jaxpr, Var
 from funcad.jitted import first_calls
-from funcad.memo import Table, WeakTable, alike, alike_but_for_weakness, remembers
+from funcad.memo import Table, WeakTable, alike, remembers
 from funcad.passes import lower
 from tests import test_readme, workers
 
@@ -168,7 +168,7 @@ def test_programs_are_alike_by_their_text() -> None:
     programs = [funcad.make_jaxpr(f)(1.0).jaxpr for f in (np.sin, np.sin, np.cos)]
     assert alike(programs[0], programs[1]) and not alike(programs[0], programs[2])
     weak, strong = (funcad.make_jaxpr(np.sin)(x).jaxpr for x in (1.0, np.float64(1.0)))
-    assert not alike(weak, strong) and alike_but_for_weakness(weak, strong)
+    assert not alike(weak, strong)
 
 
 # -- programs
