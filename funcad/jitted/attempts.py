@@ -156,7 +156,8 @@ class Attempts:
                 dynamic, keywords = tree.map(as_truth, (dynamic, keywords))
             arguments, keywords = self.merged(dynamic, keywords)
             with arguments_kept(found, [*dynamic, *keywords.values()]) as results:
-                result = f(*arguments, **keywords) if run is None else run.of(f, arguments, keywords)
+                leaves = tree.leaves((dynamic, keywords)) if run is not None else ()
+                result = f(*arguments, **keywords) if run is None else run.of(f, arguments, keywords, leaves)
                 results.append(result)
                 return result  # f is found in this cell by host/conversions.py
 
@@ -197,8 +198,8 @@ class TwinRun:
         self.advancing: set[str] = set()  # labels of what is read and stored
         self.orders = True  # did it see in which order the keys of dicts among its arguments came?
 
-    def of(self, f: Any, args: tuple, kwargs: dict) -> Any:
-        """The result of f, whose stores are taken back and noted."""
+    def of(self, f: Any, args: tuple, kwargs: dict, leaves: Sequence[Any]) -> Any:
+        """The result of f, whose stores are taken back and noted; `leaves` are those of the arguments that are traced."""
         running = _running()
         observer = running.begin(f, self.statics, self.inputs)  # anew: the function may be started again
         observer.trace, observer.untwinned, observer.chooses = state.running, untwinned, self.chooses
@@ -211,7 +212,7 @@ class TwinRun:
                     raise observer.refused
                 if observer.unplaced is not None:
                     raise observer.unplaced
-                self.stores, self.outputs = observer.stores.taken()
+                self.stores, self.outputs = observer.stores.taken(leaves)
                 self.advancing = observer.stores.advancing
                 if observer.stores.variables and any(map(_calls_back, state.running.equations)):
                     raise Refusal("a context variable is set, and what the program calls may read it", "")

@@ -605,9 +605,10 @@ class Core:
             stored, outs = outs[n:], outs[:n]
             if state.observer is None and any_tracer(stored):
                 stored = _apart(entry.jaxpr, n, inputs, name_of(self.f)) or stored
+            donated = self.donated_ids(args, kwargs)
             if entry.written:
-                outs = commit(entry, leaves, inputs, outs, self.donated_ids(args, kwargs), name_of(self.f))
-            write_back(entry.stores, self.f, stored, state.observer, name_of(self.f))
+                outs = commit(entry, leaves, inputs, outs, donated, name_of(self.f))
+            write_back(entry.stores, self.f, stored, () if donated else leaves, state.observer, name_of(self.f))
             return entry.out_tree.unflatten(outs)
 
     # -- functions that are not compiled

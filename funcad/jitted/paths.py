@@ -290,7 +290,7 @@ class Paths:
             outs = own_memory(outs, inputs)
             n = len(outs) - sum([store.count for store in leaf.stores])
             result = self._result(core, leaf.without_stores(), outs[:n], leaves, donated)
-            write_back(leaf.stores, core.f, outs[n:], state.observer, self.name)
+            write_back(leaf.stores, core.f, outs[n:], () if donated else leaves, state.observer, self.name)
             return result
         if leaf.written:
             outs = commit(leaf, leaves, inputs, outs, donated, self.name)  # type: ignore[arg-type]

@@ -48,6 +48,7 @@ class Store(NamedTuple):
     label: str
     count: int  # of the outputs that are its leaves
     make: Callable[[Sequence[Any]], Any]  # the value, of these
+    shared: Sequence[int]  # which of the outputs and the arguments each leaf is, by identity
 
 
 def _attributes(x: Any) -> dict[str, Any]:
@@ -230,7 +231,7 @@ class Stores:
 
     # -- when the function has returned
 
-    def taken(self) -> tuple[list[Store], list[Any]]:
+    def taken(self, arguments: Sequence[Any]) -> tuple[list[Store], list[Any]]:
         """What is to be written back, and the outputs that it is made of."""
         stores: list[Store] = []
         outputs: list[Any] = []
@@ -251,7 +252,7 @@ class Stores:
                 self.advancing.add(label)
             leaves, make = self._made(label, now, at)
             outputs.extend(leaves)
-            stores.append(Store(place, how if now is not MISSING else "delete " + how, key, label, len(leaves), make))
+            stores.append(Store(place, how if now is not MISSING else "delete " + how, key, label, len(leaves), make, ()))
 
         for place, (table, before, standing) in self.names.items():
             is_cell = type(table) is types.CellType
@@ -274,7 +275,13 @@ class Stores:
                     put(place, "append", None, f"{place.label}[...]", MISSING, value)
             elif now != before:
                 self.observer.refuse(f"{place.label}, a {type(x).__name__}, is changed", at)
-        return stores, outputs
+        places: dict[int, int] = {}
+        for i, x in enumerate([*outputs, *arguments]):
+            if i >= len(outputs):
+                places[id(x)] = i  # what is an argument, too, is that
+            places.setdefault(id(x), i)
+        each = iter([places[id(x)] for x in outputs])
+        return [s._replace(shared=[next(each) for _ in range(s.count)]) for s in stores], outputs
 
     def _made(self, label: str, value: Any, at: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
         """The outputs of which a stored value is made, and how."""
@@ -358,12 +365,20 @@ def _put(x: Any, how: str, key: Any, value: Any) -> None:
             set_(x, key, value)
 
 
-def write_back(stores: Sequence[Store], f: Any, outputs: Sequence[Any], observer: Observer | None, name: str) -> None:
-    """Store what a call's outputs are; where that call is a part of one that is traced, its observer is told."""
+def write_back(
+    stores: Sequence[Store], f: Any, outputs: Sequence[Any], arguments: Sequence[Any], observer: Observer | None, name: str
+) -> None:
+    """Store what a call's outputs are; where that call is a part of one that is traced, its observer is told.
+
+    An argument is stored as that object, unless it is being derived or mapped, or donated; and what is stored twice, as one.
+    """
+    shared = [*outputs, *arguments]
     holders = [value_at(s.place, f) for s in stores]
     it = iter(outputs)
     for s, x in zip(stores, holders):
         leaves = [next(it) for _ in range(s.count)]
+        one = [shared[i] if i < len(shared) else MISSING for i in s.shared]
+        leaves = [a if b is MISSING or type(b) is Tracer and observer is None else b for a, b in zip(leaves, one)]
         if observer is None and any([type(v) is Tracer for v in leaves]):
             raise UnexpectedTracerError(
                 f"jit of {name} stores in {s.label} a value that is being derived or mapped, which means nothing later.\n"

@@ -234,7 +234,7 @@ def a_stored_object() -> Any:
     m.log = []  # type: ignore[attr-defined]
 
     def f(x: Any) -> Any:
-        m.log.append({"x": x})  # type: ignore[attr-defined]
+        m.log.append({"x": x + 1.0})  # type: ignore[attr-defined]
         return x * 2.0
 
     g = jit(f)

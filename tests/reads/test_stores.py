@@ -313,6 +313,69 @@ def test_what_a_library_calls_and_stores_stops_it() -> None:
     assert Key.calls >= before + 8
 
 
+# -- what is stored is the array that Python would store
+
+
+def _argument(s: State, x: Any) -> None:
+    s.w = x
+
+
+def _appended(s: State, x: Any) -> None:
+    s.log.append(x)
+    s.table["last"] = (x, 2.0)
+
+
+def _twice(s: State, x: Any) -> None:
+    s.w = x * 2.0
+    s.table["w"] = s.w
+    s.layers[0] = s.w
+
+
+def _copied(s: State, x: Any) -> None:
+    s.w, s.layers[0] = x.copy(), np.array(x)
+
+
+@pytest.mark.parametrize("stores", [_argument, _appended, _twice, _copied])
+@pytest.mark.parametrize("nested", [False, True])
+def test_a_stored_array_is_the_argument_and_one_that_is_stored_twice_is_one(
+    stores: Callable[[State, Any], None], nested: bool
+) -> None:
+    def run(way: Callable[[Any], Any]) -> list[Any]:
+        s, seen = State(), []
+
+        def f(x: Any) -> Any:
+            stores(s, x)
+            return np.sum(x)
+
+        inner = way(f)
+        g = way(lambda x: inner(x) * 2.0) if nested else inner
+        for k in range(5):
+            x = X * (k + 1.0)
+            value = g(x)
+            x[0] = -1.0
+            if stores is _twice:
+                s.w[1] = -2.0
+            held = [s.w, s.layers[0], *s.log, *(np.asarray(v).tolist() for v in s.table.get("last", ()))]
+            same = [s.w is s.table.get("w"), s.w is s.layers[0], s.w is x, bool(s.log) and s.log[-1] is x]
+            seen.append((value, [np.array(h).tolist() for h in held], same))
+        return seen
+
+    assert run(jit) == run(lambda f: f)
+
+
+def test_a_donated_argument_is_stored_as_a_copy() -> None:
+    s = State()
+
+    def f(x: Any) -> Any:
+        s.w = x
+        return x * 2.0
+
+    g = jit(f, donate_argnums=0)
+    for k in range(5):
+        g(X * k)
+        assert s.w.tolist() == (X * k).tolist()
+
+
 # -- stores of what is there already, and methods that change a container
 
 
