@@ -37,7 +37,7 @@ from funcad.jitted import first_calls
 from funcad.jitted.account import Abandoned, Cost
 from funcad.jitted.attempts import run_again
 from funcad.jitted.jit_cache import MAX_PROGRAMS, CacheInfo, Entry, Signature, cache_for
-from funcad.jitted.jit_call import specialised_call, static_key, written_calls
+from funcad.jitted.jit_call import linked, looks, specialised_call, static_key, written_calls
 from funcad.jitted.jit_inspect import Lowered, explained, exported, exported_to_c, kernel_text, profiled, source_text
 from funcad.jitted.jit_misses import missed
 from funcad.jitted.jit_parameters import check_parameters, check_placement, indices, names, refuse_unhashable, resolve, writable
@@ -72,7 +72,6 @@ from funcad.api.border import (  # isort: skip
 )
 
 _MOST_TRIES = 8  # calls of one call, because others changed what it reads
-MOST_WRITTEN = 4  # signatures of one function with calls of their own, most recent first
 
 
 def disable_jit() -> Any:
@@ -706,7 +705,8 @@ class Core:
             return
         failed = functools.partial(self.failed, entry)
         call.__globals__.update(_entry=entry, _upgrade=functools.partial(self.upgrade, entry), _failed=failed)
-        self.cache.use(self, key, entry, lambda: self._link([call, *written_calls(owner, entry)][:MOST_WRITTEN], owner))
+        new = call, looks(args)
+        self.cache.use(self, key, entry, lambda: self._link([new, *written_calls(owner, entry)], owner))
 
     def failed(self, entry: Entry, error: Exception, /, *args: Any, **kwargs: Any) -> Any:
         """The rest of a written call whose program, or look at names, raised."""
@@ -732,11 +732,7 @@ class Core:
                 entry.write_at = entry.runs + 1
 
     def _link(self, calls: list[Any], owner: Jitted) -> None:
-        following: Any = self.enter
-        for call in reversed(calls):
-            call.__globals__["_next_call"] = following
-            following = call
-        owner.__call__ = following
+        owner.__call__ = linked(calls, self.enter)
 
     def drop(self, entry: Entry) -> None:
         """Called by the cache when an entry has been dropped."""

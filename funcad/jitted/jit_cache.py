@@ -451,18 +451,31 @@ class Cache:
                 self.tracing.release()
 
     def _wait(self) -> bool:
-        """Wait for the turn; False if the thread that has it stands at one place of its program for long."""
-        seen, since = None, time.monotonic()
-        while not self.tracing.acquire(timeout=POLL):
-            thread, native = self.tracer or (0, 0)
-            frame = sys._current_frames().get(thread)
-            now = time.monotonic()
-            where = (id(frame), frame.f_lasti, _busy(native) or now) if frame is not None else None
-            if where != seen:
-                seen, since = where, now
-            elif now - since > STALLED_AFTER:
-                return False
-        return True
+        """Wait for the turn; False if who has it waits for this thread, or stands at one place of its program for long."""
+        seen, since, me = None, time.monotonic(), threading.get_ident()
+        _waiting[me] = self
+        try:
+            while not self.tracing.acquire(timeout=POLL):
+                thread, native = self.tracer or (0, 0)
+                for _ in range(len(_waiting)):
+                    other = _waiting.get(thread)
+                    if other is not None and thread != me:  # it waits for its turn, too
+                        thread, native = other.tracer or (0, 0)
+                if thread == me:
+                    return False
+                frame = sys._current_frames().get(thread)
+                now = time.monotonic()
+                where = (id(frame), frame.f_lasti, _busy(native) or now) if frame is not None else None
+                if where != seen:
+                    seen, since = where, now
+                elif now - since > STALLED_AFTER:
+                    return False
+            return True
+        finally:
+            del _waiting[me]
+
+
+_waiting: dict[int, Cache] = {}  # threads that wait for their turn, and of which cache
 
 
 def _busy(thread: int) -> Any:

@@ -395,12 +395,47 @@ class _Writer:
         return f"{self.constant(part.close, ('close', id(part)))}(({''.join([i + ', ' for i in inner])}))"
 
 
-def written_calls(owner: Any, without: Entry) -> list[Any]:
-    """The written calls of a jitted function, in their order, except those of one entry."""
+_MOST_ALIKE = 4  # written calls whose arguments look alike, most recent first
+_nd = np.ndarray
+
+
+def looks(args: tuple) -> tuple:
+    """What arguments by position look like at a glance: shapes of arrays, types of other things."""
+    return tuple([x.shape if type(x) is _nd else type(x) for x in args])
+
+
+def linked(calls: Sequence[tuple[Any, tuple]], otherwise: Any) -> Any:
+    """What a jitted function calls: the written calls, each with what its arguments look like, else the general way.
+
+    One after another is asked of those that look alike. Where there are several looks, they are a table.
+    """
+    alike: dict[tuple, list[Any]] = {}
+    for call, look in calls:
+        alike.setdefault(look, []).append(call)
+    table = {}
+    for look, some in alike.items():
+        table[look] = otherwise
+        for call in reversed(some[:_MOST_ALIKE]):
+            call.__globals__.update(_next_call=table[look], _look=look)
+            table[look] = call
+    if len(table) < 2:
+        return table.popitem()[1] if table else otherwise
+    get = table.get
+
+    def call_of_look(*args: Any, **kwargs: Any) -> Any:
+        return get(tuple([x.shape if type(x) is _nd else type(x) for x in args]), otherwise)(*args, **kwargs)
+
+    call_of_look.table = table  # type: ignore[attr-defined]
+    return call_of_look
+
+
+def written_calls(owner: Any, without: Entry) -> list[tuple[Any, tuple]]:
+    """The written calls of a jitted function, of those that look alike the latest first, except those of one entry."""
     calls = []
-    call: Any = owner.__call__
-    while type(call) is FunctionType:
-        if call.__globals__["_entry"] is not without:
-            calls.append(call)
-        call = call.__globals__["_next_call"]
+    for call in getattr(owner.__call__, "table", {None: owner.__call__}).values():
+        while type(call) is FunctionType:
+            scope = call.__globals__
+            if scope["_entry"] is not without:
+                calls.append((call, scope["_look"]))
+            call = scope["_next_call"]
     return calls

@@ -48,6 +48,7 @@ LISTS = (list, tuple, collections.deque)
 CONTAINERS = (*LISTS, dict, set, frozenset)
 _OPEN = (*CONTAINERS, types.SimpleNamespace, functools.partial, types.MappingProxyType, weakref.ref, threading.local)
 _CODE = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, np.ufunc)
+_ONE = 256  # bytes of an array that are compared in the time in which one of its elements is
 _BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
 VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 DEEP = 6  # libraries' objects in one another that are told; others are without end
@@ -113,6 +114,7 @@ class Observer:
         self.classes: set[int] = set()  # whose bases are told
         self.results: dict[Any, Any] = {}  # results of functions of the user's that have a cache
         self.spread_over: dict[Place, int] = {}  # how deep
+        self.looked_at: collections.Counter[Place] = collections.Counter()  # of arrays: bytes that elements are worth
         self.later: set[int] = set()  # objects whose methods are called when the program runs
         self.ufuncs: dict[Any, Any] = {}  # what is called in their place
         self.attributes: dict[tuple[int, str], Any] = {}  # of objects, that were read and are what they were
@@ -392,6 +394,14 @@ class Observer:
             elif issubclass(kind, CONTAINERS) or not is_library(kind):
                 made[id(x)] = x  # by the function, which may change it later
                 todo += self._told(x, deep)
+
+    def looks_at_one(self, place: Place, x: np.ndarray, key: Any) -> bool:
+        """Is an element of an array compared by itself? So many are not, that to compare all of it costs less."""
+        if not {int}.issuperset(map(type, key if type(key) is tuple else (key,))):
+            return False
+        if self.place_if_known(place, "item", key) is None:
+            self.looked_at[place] += _ONE
+        return self.looked_at[place] <= x.nbytes
 
     def _array_content(self, x: Any) -> None:
         place, base = self.origin.get(id(x)), x

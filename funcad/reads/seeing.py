@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from funcad.api.value_reads import as_truth
+from funcad.host.real_types import is_a
 from funcad.host.where import state, unseen
 from funcad.ir.tracer import Tracer
 from funcad.reads.calls import called, told_on_its_way
@@ -532,6 +533,8 @@ def _of_array(observer: Observer, place: Place, x: np.ndarray, key: Any) -> Any:
     found = x[key]
     if type(found) is Tracer or type(found) is np.ndarray and found.base is not None and found.size:
         return found
+    if is_a(found, np.number) and observer.origin.get(id(x)) is place and observer.looks_at_one(place, x, key):
+        return observer.read(place, "item", key, f"{place.label}[{key!r:.40}]", found)
     observer.content(x)
     return found
 

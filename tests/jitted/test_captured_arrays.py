@@ -165,3 +165,58 @@ def test_contents_of_many_bytes_are_told_by_their_places() -> None:
     assert [g(2.0), g(2.0)] == [f(2.0)] * 2 and g.cache_info().misses == 2
     captured[-1] = 5.0
     assert [g(2.0), g(2.0)] == [f(2.0)] * 2 and g.cache_info().misses == 3
+
+
+# -- elements of captured arrays, which are compared one by one
+
+
+def _branched(t: np.ndarray, x: Any) -> Any:
+    return x * x if t[2] > 4.0 else x * 3.0
+
+
+READS: dict[str, Callable[[np.ndarray, Any], Any]] = {
+    "two": lambda t, x: x * t[2] + t[-3],
+    "one, often": lambda t, x: x * sum([t[2] for _ in range(300)]),
+    "some": lambda t, x: x * sum([t[i] for i in range(0, 40, 2)]),
+    "many": lambda t, x: x * sum([t[i] for i in range(2000)]),
+    "of a view": lambda t, x: x * t[1:][1] + t[::-1][2],
+    "branch": _branched,
+    "index": lambda t, x: x[: int(t[2]) % 3 + 1] * 2.0,
+    "matrix": lambda t, x: x * t.reshape(8, -1)[0, 2] + t.reshape(-1, 8)[0][2],
+    "also whole": lambda t, x: x * t[2] + t.sum(),
+    "sign": lambda t, x: x + np.copysign(1.0, t[2]),
+}
+
+
+@pytest.mark.parametrize("values", [(5.0, 5.0, 6.0, 7.0, 8.0), (np.nan, 1.0, np.nan, np.nan), (-0.0, 0.0, -0.0)])
+@pytest.mark.parametrize("place", [2, -3, 70])
+@pytest.mark.parametrize("name", READS)
+def test_elements_of_captured_arrays_are_those_of_the_call(name: str, place: int, values: tuple) -> None:
+    if name == "index" and np.isnan(values).any():
+        values = (3.0, 4.0, 5.0)
+    read = READS[name]
+
+    def run(way: Callable[[Any], Any]) -> list[bytes]:
+        t = np.linspace(0.0, 9.0, 4096)
+        g, found = way(lambda x: read(t, x)), []
+        for v in (None, None, *values):
+            if v is not None:
+                t[place] = v
+            found.append(np.asarray(g(np.array([1.0, 2.0, 3.0]))).tobytes())
+        return found
+
+    assert run(jit) == run(lambda f: f)
+
+
+def test_an_element_is_compared_alone_and_becomes_an_input() -> None:
+    t = np.linspace(0.0, 9.0, 4096)
+    g = jit(lambda x: x * t[2] + t[5])
+    for k in range(8):
+        t[3], t[2] = k, 10.0 * k  # what is not read, and what is
+        assert g(2.0) == 2.0 * (10.0 * k) + t[5]
+    assert g.cache_info().misses <= 3
+    again = jit(lambda x: x * t[2])
+    for k in range(8):
+        t[3] = k
+        again(2.0)
+    assert again.cache_info().misses == 1

@@ -480,3 +480,35 @@ def test_an_error_in_fast_is_pythons(monkeypatch: pytest.MonkeyPatch) -> None:
     f(1.0)
     f(1.0) if not is_short(f) else None
     assert [f(1.0) for _ in range(3)] == [2.0, 2.0, 2.0] and raised
+
+
+def test_many_signatures_have_short_ways_by_what_their_arguments_look_like() -> None:
+    seen: list[Any] = []
+
+    def plain(x: Any, k: Any = 1.0, *, p: Any = None) -> Any:
+        return {"s": np.sum(np.sin(x) * k), "p": None if p is None else p["w"] * 2.0}
+
+    f = fc.jit(plain)
+    calls: list[tuple[tuple, dict]] = [((np.arange(n) * 0.5,), {}) for n in range(1, 12)]
+    calls += [((np.arange(3).astype(t),), {}) for t in (np.float32, np.int64, np.complex128, np.int32, np.int8)]
+    calls += [((np.arange(3.0), 2), {}), ((np.arange(3.0), 2.0), {}), ((np.arange(3.0), np.ones(3)), {})]
+    calls += [((np.arange(n) * 0.5,), {"p": {"w": np.ones(n)}}) for n in range(1, 8)]
+    calls += [((), {"x": np.arange(n) * 0.5}) for n in (2, 3)]
+    for _ in range(9):
+        for args, kwargs in calls:
+            same(f(*args, **kwargs), plain(*args, **kwargs))
+    assert is_short(f) and f.cache_info().misses == len(calls)
+    table = f.__call__.table
+    assert len(table) >= 13 and table[((3,),)].__globals__["_next_call"] is not f._core.enter
+    # those that are dropped leave the others
+    key, entry = next((k, e) for k, e in f._core.cache.entries.items() if k.avals[0][0] == (5,) and len(k.avals) == 1)
+    with f._core.cache.lock:
+        del f._core.cache.entries[key]
+        f._core.drop(entry)
+    assert ((5,),) not in f.__call__.table or f.__call__.table[((5,),)].__globals__["_entry"] is not entry
+    for args, kwargs in calls:
+        same(f(*args, **kwargs), plain(*args, **kwargs))
+    seen.append(weakref.ref(f))
+    del f, table, entry, key
+    gc.collect()
+    assert seen[0]() is None
