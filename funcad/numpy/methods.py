@@ -60,7 +60,8 @@ def astype(x: Any, dtype: Any, order: str = "K", casting: Any = "unsafe", subok:
     if dtype.kind == "O":
         return import_module("funcad.numpy.creation").objects_of(x)
     order, result = order_of(order, "CFAK", "K"), convert(x, dtype)
-    result = result if order == "K" and result is not x else laid_out(result, order)
+    if order != "K" or copy and result is x:
+        result = laid_out(result, order)
     return fresh(result) if copy and result is x else result
 
 

@@ -124,6 +124,9 @@ VIEWS: dict[str, Callable[[Any], Any]] = {
     "ix_ of two": lambda a: np.ix_(np.arange(2), a[0])[1],
     "meshgrid": lambda a: np.meshgrid(a[0], copy=False)[0],
     "sparse meshgrid": lambda a: np.meshgrid(a[0], np.arange(2.0), sparse=True, copy=False)[0],
+    "astype in steps": lambda a: a[0, ::2].astype(float, copy=False),
+    "astype of a column": lambda a: a[:, 1].astype(float, copy=False),
+    "astype of columns": lambda a: a[:, ::-1].astype(float, copy=False),
 }
 
 
@@ -207,5 +210,17 @@ def test_a_copy_of_what_was_written(another: Callable[[Any], Any], way: str) -> 
         z[1] = x[0] * 5.0
         y[2] = x[0] * 7.0
         return np.sum(y * y) + np.sum(z * z * x)
+
+    check(f, way)
+
+
+@pytest.mark.parametrize("order", "KACF")
+@pytest.mark.parametrize("way", WAYS)
+def test_astype_copies_what_lies_in_another_order(way: str, order: str) -> None:
+    def f(x: Any) -> Any:
+        y = x * 1.0
+        part = y[::2].astype(float, order=order, copy=False)
+        part *= 2.0
+        return np.sum(y * y) + np.sum(part)
 
     check(f, way)
