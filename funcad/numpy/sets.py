@@ -206,7 +206,7 @@ def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = No
 @implements("intersect1d")
 def _intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
     if not return_indices and (can_count(ar1) or can_count(ar2)):
-        return _selected(ar1, ar1, ar2, None, None, lambda in1, in2: in2)
+        return _selected(*_members(ar1, ar2, False), None)
     if not return_indices:
         return _both("intersect1d", ar1, ar2, assume_unique=assume_unique)
     xs = [ravelled(array_of(a)) for a in (ar1, ar2)]
@@ -234,13 +234,13 @@ def intersect1d(
         return _intersect1d(ar1, ar2, assume_unique, return_indices)
     if return_indices:
         raise TypeError("funcad.numpy.intersect1d: size= goes with return_indices=False; use np.searchsorted for the positions")
-    return _selected(ar1, ar1, ar2, size, fill_value, lambda in1, in2: in2)
+    return _selected(*_members(ar1, ar2, False), size, fill_value)
 
 
 @implements("setdiff1d")
 def _setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     if can_count(ar1) or can_count(ar2):
-        return _selected(ar1, ar1, ar2, None, 0, lambda in1, in2: np.logical_not(in2))
+        return _selected(*_members(ar1, ar2, True, assume_unique), None, 0)
     return _both("setdiff1d", ar1, ar2, assume_unique=assume_unique)
 
 
@@ -253,13 +253,13 @@ def setdiff1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | No
     """
     if size is None:
         return _setdiff1d(ar1, ar2, assume_unique)
-    return _selected(ar1, ar1, ar2, size, 0 if fill_value is None else fill_value, lambda in1, in2: np.logical_not(in2))
+    return _selected(*_members(ar1, ar2, True, assume_unique), size, 0 if fill_value is None else fill_value)
 
 
 @implements("setxor1d")
 def _setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False) -> Any:
     if can_count(ar1) or can_count(ar2):
-        return _selected(join([ravelled(array_of(a)) for a in (ar1, ar2)], 0), ar1, ar2, None, None, np.logical_xor)
+        return _in_one(ar1, ar2, None, None, assume_unique)
     return _both("setxor1d", ar1, ar2, assume_unique=assume_unique)
 
 
@@ -272,14 +272,26 @@ def setxor1d(ar1: Any, ar2: Any, assume_unique: bool = False, *, size: int | Non
     """
     if size is None:
         return _setxor1d(ar1, ar2, assume_unique)
-    both = join([ravelled(array_of(a)) for a in (ar1, ar2)], 0)
-    return _selected(both, ar1, ar2, size, fill_value, np.logical_xor)
+    return _in_one(ar1, ar2, size, fill_value, assume_unique)
 
 
-def _selected(source: Any, ar1: Any, ar2: Any, size: int | None, fill_value: Any, choose: Any) -> Any:
-    x, _, first = _sorted_first(source)
-    keep = np.logical_and(first, choose(isin(x, ar1), isin(x, ar2)))
+def _members(ar1: Any, ar2: Any, invert: bool, assume_unique: bool = False) -> tuple[Any, Any]:
+    """(the elements of ar1, sorted unless they are unique, which of them to keep: the first of equal ones, if ar2 has it)."""
+    x, first = ravelled(array_of(ar1)), True
+    if not assume_unique:
+        x, _, first = _sorted_first(x)
+    return x, np.logical_and(first, isin(x, ar2, invert=invert))
+
+
+def _selected(x: Any, keep: Any, size: int | None, fill_value: Any = None) -> Any:
     return _sized(x, keep, count_of(keep) if size is None else size, fill_value)
+
+
+def _in_one(ar1: Any, ar2: Any, size: int | None, fill_value: Any, assume_unique: bool) -> Any:
+    parts = [_members(a, b, True, assume_unique) for a, b in ((ar1, ar2), (ar2, ar1))]
+    x, keep = [join(list(both), 0) for both in zip(*parts)]
+    order = np.argsort(x, stable=True)
+    return _selected(take(x, order), take(keep, order), size, fill_value)
 
 
 @implements("isin")

@@ -61,6 +61,25 @@ def test_nanmedian_beside_infinities() -> None:
     np.testing.assert_allclose(grad(np.nanmedian)(np.array([1.0, 2, np.nan, 4, 3])), [0, 0.5, 0, 0, 0.5])
 
 
+@pytest.mark.parametrize("unique", [False, True])
+@pytest.mark.parametrize("name", ["setdiff1d", "setxor1d", "intersect1d"])
+def test_sets_keep_their_order_and_nan(name: str, unique: bool) -> None:
+    x, other = np.array([3.0, np.nan, 2.0, 1.0]), np.array([2.0, 7.0, np.nan])
+    for xs in [x] if unique else [x, np.array([np.nan, 3.0, 2.0, np.nan, 3.0]), x[:0]]:
+        jitted, expected = jit(lambda x: getattr(np, name)(x, other, unique)), getattr(np, name)(xs, other, unique)
+        for _ in range(3):
+            np.testing.assert_array_equal(jitted(xs), expected)
+        sized = lambda x: getattr(fnp, name)(x, other, unique, size=len(expected), fill_value=0.0)  # noqa: B023
+        np.testing.assert_array_equal(vmap(sized)(xs[None])[0], expected)
+
+
+def test_the_gradient_of_a_difference_that_is_not_sorted() -> None:
+    slopes = grad(lambda x: np.setdiff1d(x, [2.0], assume_unique=True) @ np.array([1.0, 10.0]))
+    for f in (slopes, jit(slopes), jit(slopes)):
+        for _ in range(3):
+            assert np.array_equal(f(np.array([3.0, 2.0, 1.0])), [1.0, 0.0, 10.0])
+
+
 @pytest.mark.parametrize("period", [4, 5, 8, 3.5])
 def test_unwrap_of_integers(period: float) -> None:
     agree(lambda x: np.unwrap(x, period=period), np.array([1, 5, 9, 2, -7, 3, 20]))
