@@ -423,6 +423,10 @@ def linspace(
 def logspace(
     start: Any, stop: Any, num: Any = 50, endpoint: bool = True, base: Any = 10.0, dtype: Any = None, axis: int = 0
 ) -> Any:
+    if not is_a(base, (float, int)) and np.ndim(base):
+        ndim = max([np.ndim(a) for a in (start, stop, base)])
+        start, stop, base = [array(a, copy=None, ndmin=ndim) for a in (start, stop, base)]
+        base = np.expand_dims(base, axis)
     result = np.power(base, linspace(start, stop, num=num, endpoint=endpoint, axis=axis))
     return result if dtype is None else convert(result, np.dtype(dtype))
 

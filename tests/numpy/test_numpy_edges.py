@@ -80,6 +80,16 @@ def test_the_gradient_of_a_difference_that_is_not_sorted() -> None:
             assert np.array_equal(f(np.array([3.0, 2.0, 1.0])), [1.0, 0.0, 10.0])
 
 
+@pytest.mark.parametrize("start", [0.0, np.array([0.0, 0.5, 1.0]), np.array([[0.0], [0.5]])])
+@pytest.mark.parametrize("axis", [0, -1])
+def test_logspace_with_an_array_of_bases(start: Any, axis: int) -> None:
+    bases = np.array([2.0, 3.0, 4.0])
+    agree(lambda b: np.logspace(start, 1.5, 3, base=b, axis=axis), bases)
+    agree(lambda a: np.logspace(a, 1.5, 4, base=bases, axis=axis), np.float64(0.5))
+    tangent = jvp(lambda b: np.logspace(0, 1, 3, base=b), (bases,), (np.ones(3),))[1]
+    np.testing.assert_allclose(tangent, [[0.0] * 3, 0.5 / np.sqrt(bases), [1.0] * 3])
+
+
 @pytest.mark.parametrize("period", [4, 5, 8, 3.5])
 def test_unwrap_of_integers(period: float) -> None:
     agree(lambda x: np.unwrap(x, period=period), np.array([1, 5, 9, 2, -7, 3, 20]))
