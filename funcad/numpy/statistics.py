@@ -384,7 +384,7 @@ def _nan_extreme(name: str, fill: float, original: Callable[..., Any]) -> Callab
         options = {k: v for k, v in options.items() if v is not _NO}
         x, valid = _without_nan(a, fill)
         result = original(x, axis=axis, **options)
-        if valid is _NO:
+        if valid is _NO or initial is not _NO:
             return result
         empty = np.logical_not(np.any(valid, axis=axis, keepdims=bool(keepdims) and keepdims is not _NO))
         return reductions.choice(empty, np.nan, result)

@@ -80,6 +80,12 @@ def test_the_gradient_of_a_difference_that_is_not_sorted() -> None:
             assert np.array_equal(f(np.array([3.0, 2.0, 1.0])), [1.0, 0.0, 10.0])
 
 
+@pytest.mark.parametrize("x", [np.zeros(0), np.array([np.nan, np.nan]), np.array([1.0, np.nan, 3.0]), np.array([1, 3])])
+@pytest.mark.parametrize("name", ["nanmax", "nanmin"])
+def test_extremes_without_nan_begin_with_initial(name: str, x: np.ndarray) -> None:
+    agree(lambda x: getattr(np, name)(x, initial=2), x)
+
+
 @pytest.mark.parametrize("start", [0.0, np.array([0.0, 0.5, 1.0]), np.array([[0.0], [0.5]])])
 @pytest.mark.parametrize("axis", [0, -1])
 def test_logspace_with_an_array_of_bases(start: Any, axis: int) -> None:
