@@ -58,7 +58,10 @@ def _variance(
     if type(count) is int:
         result = arithmetic.div(total, float(max(count - ddof, 0)))
     else:
-        result = arithmetic.div(total, convert(np.maximum(count - ddof, 0), aval_of(total).dtype))
+        free = count - ddof
+        skips = name.startswith("np.nan") and own.kind in "fc"
+        free = np.where(free > 0, free, np.nan) if skips else np.maximum(free, 0)
+        result = arithmetic.div(total, convert(free, aval_of(total).dtype))
     if keepdims is _NO or not keepdims:
         result = reshape(result, shape=tuple([n for i, n in enumerate(shape_of(x)) if i not in axes]))
     result = convert(result, np.empty(0, target).real.dtype if dtype is None else target)

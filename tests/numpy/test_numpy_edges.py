@@ -86,6 +86,18 @@ def test_extremes_without_nan_begin_with_initial(name: str, x: np.ndarray) -> No
     agree(lambda x: getattr(np, name)(x, initial=2), x)
 
 
+@pytest.mark.filterwarnings("ignore:Degrees of freedom:RuntimeWarning")
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "D", "i4"])
+@pytest.mark.parametrize("name", ["nanvar", "nanstd"])
+def test_variances_without_nan_need_degrees_of_freedom(name: str, dtype: str) -> None:
+    x = np.array([[1, 2, 4, 7], [1, 3, 4, 1]], dtype)
+    if x.dtype.kind != "i":
+        x[0, 1] = np.nan
+    for ddof in (1, 3, 4, 5):
+        with np.errstate(all="ignore"):
+            agree(lambda x: getattr(np, name)(x, axis=1, ddof=ddof), x)  # noqa: B023
+
+
 @pytest.mark.parametrize("start", [0.0, np.array([0.0, 0.5, 1.0]), np.array([[0.0], [0.5]])])
 @pytest.mark.parametrize("axis", [0, -1])
 def test_logspace_with_an_array_of_bases(start: Any, axis: int) -> None:
