@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.custom.custom_jvp import custom_jvp
 from funcad.host.real_types import is_narrow
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
@@ -159,6 +160,17 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 2 * m
     return np.concatenate([static_slice(x, 0, 1, axis), tail], axis=axis)
 
 
+@custom_jvp
+def _with_slope(x: Any, y: Any) -> Any:
+    """x, with the derivatives of y."""
+    return x
+
+
+@_with_slope.defjvp
+def _(primals: Any, tangents: Any) -> Any:
+    return _with_slope(*primals), tangents[1]
+
+
 @implements("interp", lift=True)
 @numbers
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
@@ -190,11 +202,18 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     else:
         i = np.clip(np.searchsorted(nodes, x, side="right") - 1, 0, n - 2)
         x0, x1, y0, y1 = [indexing.getitem(v, j) for v in (nodes, values) for j in (i, i + 1)]
-        flat = np.equal(x0, x1)
+        flat = np.equal(x0, x1)  # only of the last two
+        y0 = np.where(flat, y1, y0)
         slope = (y1 - y0) / np.where(flat, 1.0, x1 - x0)
         inside = np.clip(x, nodes[0], nodes[-1]) if period is None else x
         inside = np.where(np.logical_and(x >= nodes[0], x <= nodes[-1]), x, stop_gradient(inside))
-        result = np.where(flat, y0, slope * (inside - x0) + y0)
+        result = slope * (inside - x0) + y0
+        if type(values) is Tracer or not np.isfinite(values).all():
+            other = slope * (inside - x1) + y1
+            exact = np.where(np.equal(x, x0) | np.equal(y0, y1) & (x > x0), y0, other)
+            exact = np.where(np.equal(x, x1), y1, exact)
+            other = np.where(np.isnan(other), exact, other)
+            result = _with_slope(np.where(np.isnan(result), other, result), result)
     result = np.where(x < nodes[0], values[0] if left is None else left, result)
     return np.where(x > nodes[-1], values[-1] if right is None else right, result)
 

@@ -252,3 +252,27 @@ def test_numbers_bools_and_complex_arguments_are_as_in_numpy(f, x):
                 jit(f)(x)
         else:
             np.testing.assert_array_equal(jit(f)(x), expected, strict=True)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "values"),
+    [
+        ([0, 1, 2.5, 4], [1, np.nan, 2, np.inf]),
+        ([0, 1, 2, 2], [1, 2, 3, 7]),
+        ([0, 1, 2, 2], [1, 2, 3, np.nan]),
+        ([0, 1, 2], [np.inf, np.inf, 2]),
+        ([0, 1, 2], [np.inf, 2, -np.inf]),
+    ],
+)
+def test_interp_beside_values_that_are_not_finite(nodes: list[float], values: list[float]) -> None:
+    x, xp, fp = np.array([-1, 0, 0.3, 1, 1.7, 2, 2.5, 3, 4, 5, np.nan]), np.array(nodes, float), np.array(values, float)
+    with np.errstate(invalid="ignore"):
+        agree(lambda x: np.interp(x, xp, fp), x)
+        agree(lambda v: np.interp(x, xp, v), fp)
+        slopes = grad(lambda x: np.interp(x, xp, fp).sum())(x)
+        np.testing.assert_array_equal(slopes, jvp(lambda x: np.interp(x, xp, fp), (x,), (np.ones_like(x),))[1])
+
+
+def test_interp_at_a_node_beside_an_infinite_piece_has_its_slope() -> None:
+    with np.errstate(invalid="ignore"):
+        assert grad(lambda x: np.interp(x, [0.0, 1, 2], [0, 1, np.inf]))(1.0) == np.inf
