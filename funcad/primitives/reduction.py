@@ -584,17 +584,24 @@ def _twice_a_part(n: float) -> float:
 
 
 def _slope_of_variance(x: Any, *, axes: tuple, ddof: float) -> Any:
-    """The deviations from the mean, times what the variance changes with each of their squares, twice."""
+    """The deviations from the mean, times what the variance changes with each of their squares, twice.
+
+    Theirs have a mean again, by rounding: without it equal numbers have no slope.
+    """
     shape = shape_of(x)
     n = count_over(shape, axes)
-    center = broadcast_in_dim(div(reduce_sum(x, axes=axes), float(n)), shape=shape, axes=kept_axes(len(shape), axes))
-    return mul(_twice_a_part(n - ddof), sub(x, center))
+    for _ in range(2):
+        center = div(reduce_sum(x, axes=axes), float(n))
+        x = sub(x, broadcast_in_dim(center, shape=shape, axes=kept_axes(len(shape), axes)))
+    return mul(_twice_a_part(n - ddof), x)
 
 
 def _slope_impl(xp: Any, x: Any, *, axes: tuple, ddof: float) -> Any:
     n = count_over(x.shape, axes)
-    center = (np.add.reduce if xp is np else xp.sum)(x, axis=axes, keepdims=True) / x.dtype.type(n)
-    return x.dtype.type(_twice_a_part(n - ddof)) * (x - center)
+    add = np.add.reduce if xp is np else xp.sum
+    for _ in range(2):
+        x = x - add(x, axis=axes, keepdims=True) / x.dtype.type(n)
+    return x.dtype.type(_twice_a_part(n - ddof)) * x
 
 
 variance_slope_p = structural(  # one operation, so that the variance's pull is the same for all sizes

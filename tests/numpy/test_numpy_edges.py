@@ -276,3 +276,14 @@ def test_interp_beside_values_that_are_not_finite(nodes: list[float], values: li
 def test_interp_at_a_node_beside_an_infinite_piece_has_its_slope() -> None:
     with np.errstate(invalid="ignore"):
         assert grad(lambda x: np.interp(x, [0.0, 1, 2], [0, 1, np.inf]))(1.0) == np.inf
+
+
+@pytest.mark.parametrize("std", [np.std, np.nanstd, lambda x: np.std(x, ddof=1), lambda x: x.std(axis=0, keepdims=True).sum()])
+@pytest.mark.parametrize("value", [0.1, 0.7, 1e100, 0.0])
+def test_std_of_equal_numbers_has_no_slope_whatever_their_mean_rounds_to(std: Callable[..., Any], value: float) -> None:
+    x = np.full(7, value)
+    slope = grad(std)
+    again = jit(slope)
+    runs = [slope(x), vmap(slope)(np.stack([x, x]))[1], grad(jit(std))(x), again(x), again(x), again(x)]
+    np.testing.assert_allclose(runs, np.zeros((6, 7)), atol=1e-14)
+    assert abs(jvp(std, (x,), (np.arange(7.0),))[1]) < 1e-14
