@@ -157,7 +157,7 @@ def unwrap(p: Any, discont: Any = None, axis: int = -1, *, period: float = 2 * m
         wrapped = np.where(np.logical_and(np.equal(wrapped, -half), jump > 0), half, wrapped)
     correction = np.where(np.abs(jump) < discont, 0 if whole else 0.0, wrapped - jump)
     tail = static_slice(x, 1, n, axis) + np.cumsum(correction, axis=axis)
-    return np.concatenate([static_slice(x, 0, 1, axis), tail], axis=axis)
+    return np.concatenate([static_slice(x, 0, 1, axis), convert(tail, dtype)], axis=axis)
 
 
 @custom_jvp

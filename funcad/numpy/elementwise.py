@@ -102,7 +102,7 @@ def fix(x: Any, out: Any = None) -> Any:
 @implements("angle")
 def angle(z: Any, deg: bool = False) -> Any:
     z = as_array(z)
-    result = ufuncs.arctan2(ufuncs.imag(z), ufuncs.real(z))
+    result = ufuncs.arctan2(ufuncs.imag(z) if aval_of(z).dtype.kind == "c" else 0, ufuncs.real(z))
     return strides.doubt(ufuncs.rad2deg(result) if deg else result)
 
 

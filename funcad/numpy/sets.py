@@ -203,10 +203,16 @@ def union1d(ar1: Any, ar2: Any, *, size: int | None = None, fill_value: Any = No
     return unique(join([ravelled(array_of(a)) for a in (ar1, ar2)], 0), size=size, fill_value=fill_value)
 
 
+def _beside(ar1: Any, ar2: Any) -> Any:
+    """The first array, with the dtype of both joined."""
+    x, y = array_of(ar1), array_of(ar2)
+    return convert(x, np.result_type(aval_of(x).dtype, aval_of(y).dtype))
+
+
 @implements("intersect1d")
 def _intersect1d(ar1: Any, ar2: Any, assume_unique: bool = False, return_indices: bool = False) -> Any:
     if not return_indices and (can_count(ar1) or can_count(ar2)):
-        return _selected(*_members(ar1, ar2, False), None)
+        return _selected(*_members(_beside(ar1, ar2), ar2, False), None)
     if not return_indices:
         return _both("intersect1d", ar1, ar2, assume_unique=assume_unique)
     xs = [ravelled(array_of(a)) for a in (ar1, ar2)]
@@ -234,7 +240,7 @@ def intersect1d(
         return _intersect1d(ar1, ar2, assume_unique, return_indices)
     if return_indices:
         raise TypeError("funcad.numpy.intersect1d: size= goes with return_indices=False; use np.searchsorted for the positions")
-    return _selected(*_members(ar1, ar2, False), size, fill_value)
+    return _selected(*_members(_beside(ar1, ar2), ar2, False), size, fill_value)
 
 
 @implements("setdiff1d")

@@ -18,7 +18,7 @@ from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
 from funcad.numpy import indexing, reductions
 from funcad.numpy.dispatch import implements, refuse
-from funcad.numpy.promote import array_of, axes_of, axis_of, expand
+from funcad.numpy.promote import array_of, axes_of, axis_of, expand, result_dtype
 from funcad.numpy.reductions import counted, everywhere, float_of, mean, sum_, truth, variance_in_one
 from funcad.primitives import arithmetic, comparison, sorting
 from funcad.primitives.basic_indexing import take_along
@@ -48,6 +48,8 @@ def _variance(
     target = float_of(own) if dtype is None else np.dtype(dtype)
     if dtype_kind(target) not in "fc":
         refuse(name, dtype=dtype)
+    if given is not _NO and dtype is None and name in ("np.var", "np.std"):
+        target = result_dtype([full(aval_of(x).update(dtype=target), 0), given])[0]
     x = convert(x, wide(target) if dtype is None else target)
     axes = axes_of(axis, len(shape_of(x)))
     center = mean(x, axis=axes, keepdims=True, where=where_) if given is _NO else given

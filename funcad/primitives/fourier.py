@@ -15,10 +15,11 @@ from typing import Any
 import numpy as np
 
 from funcad.configuration import OnDemand
-from funcad.ir.aval import Aval, aval_of, shape_of
+from funcad.host.real_types import FLOAT32
+from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.primitive import Primitive
 from funcad.primitives.arithmetic import add, neg
-from funcad.primitives.conversion import complex_dtype, conj, real
+from funcad.primitives.conversion import complex_dtype, conj, convert, real
 from funcad.primitives.families import avals_text, structural
 from funcad.primitives.shape import broadcast_leading, reshape, rev, transpose
 
@@ -111,6 +112,7 @@ def fft(x: Any, kind: str, axes: tuple, *, n: int = 0, norm: str = "backward") -
 
     `n` is the number of real values, for rfft and irfft; irfft takes n // 2 + 1 complex ones.
     """
+    x = convert(x, FLOAT32) if dtype_of(x) == np.float16 else x  # whose cotangent has its dtype then
     return fft_p(x, kind=kind, axes=axes, n=n, norm=norm)
 
 

@@ -287,3 +287,34 @@ def test_std_of_equal_numbers_has_no_slope_whatever_their_mean_rounds_to(std: Ca
     runs = [slope(x), vmap(slope)(np.stack([x, x]))[1], grad(jit(std))(x), again(x), again(x), again(x)]
     np.testing.assert_allclose(runs, np.zeros((6, 7)), atol=1e-14)
     assert abs(jvp(std, (x,), (np.arange(7.0),))[1]) < 1e-14
+
+
+@pytest.mark.parametrize(
+    ("f", "x"),
+    [
+        (lambda x: np.angle(x, deg=True), np.array([True, False])),
+        (np.angle, np.array([True, False])),
+        (np.angle, np.array([1, -2], "i1")),
+        (lambda x: np.unwrap(x, period=4), np.array([1, 5, 9, 2], "i1")),
+        (lambda x: np.unwrap(x, period=3), np.array([1, 5, 9, 2], "i2")),
+        (lambda x: np.var(x, mean=np.array([2.1])), np.array([1, 2, 4], "f4")),
+        (lambda x: np.std(x, mean=np.array([2.1]), keepdims=True), np.array([1, 2, 4], "f2")),
+        (lambda x: np.var(x, mean=np.array([2.1], "f4")), np.array([1, 2, 4], "f2")),
+        (lambda x: np.std(x, mean=2.1), np.array([1, 2, 4], "f4")),
+        (lambda x: np.nanstd(x, mean=np.array([2.1])), np.array([1, 2, 4], "f4")),
+    ],
+)
+def test_dtypes_of_small_numbers(f: Callable[..., Any], x: np.ndarray) -> None:
+    agree(f, x)
+
+
+def test_intersect1d_has_the_dtype_of_both() -> None:
+    f = jit(lambda x: np.intersect1d(x, [1, 2.5]))
+    assert [f(np.array([1, 2, 3])).dtype for _ in range(3)] == [np.float64] * 3
+
+
+@pytest.mark.parametrize("name", ["fft", "ifft", "rfft", "ihfft", "fftn", "rfft2", "irfft"])
+def test_gradients_of_transforms_of_half_precision_have_their_dtype(name: str) -> None:
+    x = np.ones((2, 3), np.float16)
+    slope = grad(lambda x: np.sum(np.abs(getattr(np.fft, name)(x))))
+    assert [slope(x).dtype, jit(slope)(x).dtype] == [np.float16] * 2
