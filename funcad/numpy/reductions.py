@@ -270,7 +270,7 @@ def variance_in_one(x: Any, axis: Any, ddof: Any, keepdims: Any) -> Any:
 def _arg(name: str, primitive: Callable[..., Any], a: Any, axis: Any, out: Any, keepdims: Any) -> Any:
     x = array_of(a)
     ndim = len(shape_of(x))
-    if axis is None:
+    if axis is None or not ndim and not reduced_axes(axis, ndim):
         result = primitive(ravelled(x), axis=0)
         return result if keepdims is _NO or not keepdims else reshape(result, shape=(1,) * ndim)
     axis = axis_of(axis, ndim)

@@ -18,7 +18,7 @@ from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
 from funcad.numpy import indexing, reductions
 from funcad.numpy.dispatch import implements, refuse
-from funcad.numpy.promote import array_of, axes_of, axis_of, expand, result_dtype
+from funcad.numpy.promote import array_of, axes_of, axis_of, expand, reduced_axes, result_dtype
 from funcad.numpy.reductions import counted, everywhere, float_of, mean, sum_, truth, variance_in_one
 from funcad.primitives import arithmetic, comparison, sorting
 from funcad.primitives.basic_indexing import take_along
@@ -401,9 +401,15 @@ nanmax = _nan_extreme("nanmax", -np.inf, np.max)
 nanmin = _nan_extreme("nanmin", np.inf, np.min)
 
 
+def _moment(a: Any, axis: Any) -> tuple[Any, Any, Any]:
+    """What NumPy takes moments of itself: a number of rank 0 has axes then."""
+    x, valid = _without_nan(a, 0)
+    return x, valid, axis if valid is _NO else reduced_axes(axis, len(shape_of(x)))
+
+
 @implements("nanmean")
 def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = _NO, *, where: Any = _NO) -> Any:
-    x, valid = _without_nan(a, 0)
+    x, valid, axis = _moment(a, axis)
     return mean(x, axis=axis, dtype=dtype, keepdims=keepdims, where=_both(valid, where))
 
 
@@ -412,7 +418,7 @@ def nanvar(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = _NO, *,
     where: Any = _NO, mean: Any = _NO, correction: Any = _NO,
 ) -> Any:  # fmt: skip
-    x, valid = _without_nan(a, 0)
+    x, valid, axis = _moment(a, axis)
     ddof = ddof if correction is _NO else correction
     return _variance("np.nanvar", x, axis, dtype, out, ddof, keepdims, _both(valid, where), mean)
 
@@ -422,7 +428,7 @@ def nanstd(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = _NO, *,
     where: Any = _NO, mean: Any = _NO, correction: Any = _NO,
 ) -> Any:  # fmt: skip
-    x, valid = _without_nan(a, 0)
+    x, valid, axis = _moment(a, axis)
     ddof = ddof if correction is _NO else correction
     return arithmetic.root(_variance("np.nanstd", x, axis, dtype, out, ddof, keepdims, _both(valid, where), mean))
 

@@ -318,3 +318,18 @@ def test_gradients_of_transforms_of_half_precision_have_their_dtype(name: str) -
     x = np.ones((2, 3), np.float16)
     slope = grad(lambda x: np.sum(np.abs(getattr(np.fft, name)(x))))
     assert [slope(x).dtype, jit(slope)(x).dtype] == [np.float16] * 2
+
+
+@pytest.mark.parametrize("axis", [0, -1])
+@pytest.mark.parametrize("name", ["nanmean", "nanvar", "nanstd", "argmax", "argmin", "nanargmax", "nanargmin", "mean"])
+@pytest.mark.parametrize("x", [np.array(1.5), np.array(3)], ids=["float", "int"])
+def test_axes_of_numbers_of_rank_0(name: str, axis: int, x: np.ndarray) -> None:
+    f = lambda x: getattr(np, name)(x, axis=axis, keepdims=True)
+    try:
+        f(x)
+    except np.exceptions.AxisError:
+        for run in TRACES.values() if x.dtype.kind == "f" else [TRACES["jit"], TRACES["vmap"]]:
+            with pytest.raises(np.exceptions.AxisError):
+                run(f, x)
+    else:
+        agree(f, x)
