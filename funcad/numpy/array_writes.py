@@ -19,6 +19,7 @@ from funcad.host.where import written_for_others
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, snapshot
 from funcad.numpy.dispatch import implements
+from funcad.numpy.indexing import cycled
 from funcad.numpy.promote import array_of
 from funcad.numpy.views import Reshaped, destination, fitted
 from funcad.primitives.comparison import select
@@ -179,10 +180,8 @@ def flat_of(x: Any) -> Any:
 
 
 def set_flat(x: Any, value: Any) -> None:
-    values, size = array_of(value), aval_of(x).size
-    count = aval_of(values).size
-    values = reshape(values, shape=(count,))
-    assign(destination(x, "x.flat = ..."), reshape(fitted(flat_of(x), values[np.arange(size) % count]), shape=shape_of(x)))
+    values = cycled(value, aval_of(x).size)
+    assign(destination(x, "x.flat = ..."), reshape(fitted(flat_of(x), values), shape=shape_of(x)))
 
 
 def set_shape(x: Any, shape: Any) -> None:

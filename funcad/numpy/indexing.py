@@ -22,7 +22,7 @@ from funcad.host.where import user_source
 from funcad.ir.aval import aval_of, dtype_of, said, shape_of
 from funcad.ir.trace import plain_values
 from funcad.ir.tracer import Tracer, snapshot
-from funcad.numpy.promote import aliased, as_array, beside, strong
+from funcad.numpy.promote import aliased, array_of, as_array, beside, strong
 from funcad.primitives.arithmetic import add, div, maximum, minimum, mul, neg
 from funcad.primitives.basic_indexing import are_apart, basic_index_p, basic_shape, basic_update, gather
 from funcad.primitives.comparison import select
@@ -275,6 +275,9 @@ def stored_by(view: Tracer, value: Any) -> bool:
 
 def setitem(x: Any, index: Any, value: Any) -> None:
     """`x[index] = value`: NumPy's, for every index that NumPy takes."""
+    if x.box is not None and x.box.step is not None and x.box.step.copied and aval_of(array_of(value)).size > 1:  # of x.flat
+        places = np.arange(aval_of(x).size)[index]
+        value = cycled(value, places.size) if places.ndim else value
     trace = x.owner
     if trace is PLAIN:
         known = value
@@ -301,6 +304,13 @@ def setitem(x: Any, index: Any, value: Any) -> None:
         return
     check_write(x)
     store(x, index, value)
+
+
+def cycled(values: Any, n: int) -> Any:
+    """n elements of the values, again and again, as NumPy takes them for `x.flat`."""
+    values = array_of(values)
+    count = aval_of(values).size
+    return getitem(reshape(values, shape=(count,)), np.arange(n) % count)
 
 
 def _same(index: Any, other: Any) -> bool:

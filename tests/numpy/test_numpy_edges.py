@@ -333,3 +333,35 @@ def test_axes_of_numbers_of_rank_0(name: str, axis: int, x: np.ndarray) -> None:
                 run(f, x)
     else:
         agree(f, x)
+
+
+FLAT: dict[str, Any] = {
+    "slice": slice(0, 4),
+    "list": [0, 2, 4],
+    "mask": np.array([True, False, True, True, False, False]),
+    "fewer": slice(0, 1),
+    "reversed": slice(None, None, -1),
+}
+
+
+@pytest.mark.parametrize("way", TRACES)
+@pytest.mark.parametrize("index", FLAT)
+def test_writes_by_flat_repeat_the_values(index: str, way: str) -> None:
+    def f(x: Any) -> Any:
+        x = x * 2.0
+        x.flat[FLAT[index]] = x[0, :2] * x[1, 1]
+        return x
+
+    x = np.arange(1.0, 7).reshape(2, 3)
+    np.testing.assert_array_equal(np.reshape(TRACES[way](f, x), (2, 3)), f(x))
+    g = jit(f)
+    np.testing.assert_array_equal([g(x), g(x), g(x)], [f(x)] * 3)
+
+
+def test_one_element_by_flat_takes_one_value() -> None:
+    def f(x: Any) -> Any:
+        x.flat[1] = x[:2] * 1.0
+        return x
+
+    with pytest.raises(ValueError):
+        jvp(f, (np.ones(3),), (np.ones(3),))
