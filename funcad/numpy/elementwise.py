@@ -52,20 +52,24 @@ def sinc(x: Any) -> Any:
 
 @implements("clip", by_kind=True, numbers=True)
 @apart
-def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None) -> Any:
+def clip(
+    a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None, max: Any = None, dtype: Any = None,
+    where: Any = True, casting: Any = "same_kind",
+) -> Any:  # fmt: skip
     """`numpy.clip`; the bounds are differentiable; where x equals one, each gets half the derivative (as `maximum`)."""
+    refuse("np.clip", where=None if where is True else where, casting=None if casting == "same_kind" else casting)
     low, high = a_min if min is None else min, a_max if max is None else max
     a = array_of(a)
     if NARROW and is_narrow(aval_of(a).dtype) and not written_for_others():  # NumPy has no loop for these
         a = conversion.convert(a, FLOAT32)
-    if aval_of(a).dtype.kind in "iu":  # Python integers beyond what the dtype holds bound nothing
+    if dtype is None and aval_of(a).dtype.kind in "iu":  # Python integers beyond what the dtype holds bound nothing
         limits = np.iinfo(aval_of(a).dtype)
         low = None if type(low) is int and low < limits.min else low
         high = None if type(high) is int and high > limits.max else high
     if low is not None:
-        a = ufuncs.maximum(a, low)
+        a = ufuncs.maximum(a, low, dtype=dtype)
     if high is not None:
-        a = ufuncs.minimum(a, high)
+        a = ufuncs.minimum(a, high, dtype=dtype)
     return a
 
 

@@ -648,6 +648,7 @@ class _Updater:
     def _values(self, values: Any) -> Any:
         """The values in x's dtype and in the shape of the elements."""
         shape, index = self._plan.shape, self._index if type(self._index) is tuple else (self._index,)
+        values = as_array(values) if isinstance(values, (list, tuple)) else values
         if not shape and np.ndim(values) and not any([i is Ellipsis for i in index]):
             np.empty(1)[0] = np.zeros(np.shape(values))  # NumPy's error: an element takes no array
         return self._cast(index_plan.closed(values) if index_plan.is_selected(values) else values, shape)

@@ -365,3 +365,23 @@ def test_one_element_by_flat_takes_one_value() -> None:
 
     with pytest.raises(ValueError):
         jvp(f, (np.ones(3),), (np.ones(3),))
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "x", "dtype"), [(0, 0.5, [1.5, 0.3], "f4"), (0, 2, [1, 3], "f8"), (None, 2, [1, 3], "f4")]
+)
+def test_clip_in_a_given_dtype(low: Any, high: Any, x: list, dtype: str) -> None:
+    agree(lambda x: np.clip(x, low, high, dtype=dtype), np.array(x))
+    agree(lambda x: x.clip(low, high, dtype=dtype), np.array(x))
+    with pytest.raises(TypeError, match=r"np\.clip does not support casting="):
+        vmap(lambda x: np.clip(x, low, high, casting="unsafe"))(np.ones((2, 2)))
+
+
+@pytest.mark.parametrize("way", ["jvp", "vmap"])
+def test_an_element_takes_no_list(way: str) -> None:
+    def f(x: Any) -> Any:
+        x[0, 0] = [x[1, 0]]
+        return x
+
+    with pytest.raises(ValueError, match="setting an array element"):
+        TRACES[way](f, np.ones((2, 2)))
