@@ -479,6 +479,7 @@ FOREIGN = {  # what others say when they get a traced value or an array, and wha
     "is not JSON serializable": "return the value, and write it outside; or write it in funcad.debug.callback.",
     **dict.fromkeys(["must be numpy.ndarray, not Tracer", "a bytes-like object is required, not 'Tracer'"], _IN_C),
     "for 'numpy.ndarray' objects doesn't apply to a 'Tracer'": "call its own method, x.flatten() for np.ndarray.flatten(x).",
+    "object __array__ method not producing an array": "give the array, not an object that holds it: x.data of xarray's.",
     "can be converted to Python scalars": "np.sin(x) takes arrays, math.sin(x) one number; and so for the others of math.",
 }
 
@@ -522,7 +523,7 @@ def for_user(error: Exception) -> Exception:
         )
         error.add_note("Remedy: K = np.array(K) inside the function makes a copy that can be written, with traced values too.")
     for told, remedy in FOREIGN.items():
-        if type(error) is TypeError and told in str(error) and not has_notes:
+        if type(error) in (TypeError, ValueError) and told in str(error) and not has_notes:
             error.add_note(f"Remedy: {remedy}")
     if type(error) is AttributeError and error.name == "at" and type(error.obj) is np.ndarray and not has_notes:
         error.add_note("Remedy: funcad.numpy.at(x)[i].set(v), which takes NumPy's arrays too.")

@@ -115,6 +115,7 @@ flexible, object_, dtype, finfo, iinfo, ufunc = _np.flexible, _np.object_, _np.d
 ComplexWarning = _np.exceptions.ComplexWarning
 
 _LATER_MODULES = ["linalg", "fft", "array_api"]
+_NUMPYS_MODULES = "char dtypes emath exceptions lib ma polynomial random rec strings testing typing".split()
 
 
 def __getattr__(name: str) -> _Any:
@@ -122,6 +123,8 @@ def __getattr__(name: str) -> _Any:
         return _importlib.import_module(f"funcad.numpy.{name}")
     if name == "special":  # where SciPy looks for functions of the arrays of a namespace, with SCIPY_ARRAY_API=1
         return _Tracer.namespace.scipy.special
+    if name in _NUMPYS_MODULES:  # which take traced values themselves; libraries look for them in a namespace
+        return getattr(_np, name)
     module = _LATER_NAMES.get(name) or _LATER_NAMES.get(_OTHER_NAMES.get(name, name))
     if module is None:
         raise AttributeError(f"module 'funcad.numpy' has no attribute {name!r}")

@@ -14,7 +14,7 @@ import numpy as np
 
 from funcad.configuration import OnDemand, mirrors, named_after
 from funcad.errors import TracerIntegerConversionError
-from funcad.host.conversions import given
+from funcad.host.conversions import conversion_of, given
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.numpy import indexing, reductions
@@ -285,7 +285,7 @@ def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", or
 
 @implements("lexsort")
 def lexsort(keys: Any, axis: int = -1) -> Any:
-    rows = [array_of(k) for k in keys]
+    rows = [array_of(k.__array__() if conversion_of(type(k)) else k) for k in keys]  # an order has no labels
     axis = axis_of(axis, len(shape_of(rows[0])))
     order = sorting.argsort(rows[0], axis)
     for row in rows[1:]:

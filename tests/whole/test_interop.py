@@ -24,6 +24,32 @@ def square(x: Any) -> Any:
     return np.sum(x**2)
 
 
+def thrice(f: Any) -> Any:
+    """What a jitted function gives at its third call; all three must be equal."""
+
+    def call(x: Any) -> Any:
+        first, second, third = [f(x) for _ in range(3)]
+        np.testing.assert_array_equal(first, second)
+        np.testing.assert_array_equal(second, third)
+        return third
+
+    return call
+
+
+WAYS = {  # transforms of a function of an array that gives a number; the derivative or the value is compared
+    "plain": lambda f: f,
+    "grad": grad,
+    "jvp": lambda f: lambda x: funcad.jacfwd(f)(x),
+    "vmap": lambda f: lambda x: vmap(f)(np.stack([x, x]))[1],
+    "jit": lambda f: thrice(jit(f)),
+    "jit of grad": lambda f: thrice(jit(grad(f))),
+}
+
+
+def agrees(f: Any, way: str, value: Any, slope: Any) -> None:
+    np.testing.assert_allclose(WAYS[way](f)(X), slope if "grad" in way or way == "jvp" else value)
+
+
 class Foreign:
     """An array of an unknown library that hands over its memory."""
 
@@ -164,6 +190,50 @@ def test_xarray() -> None:
             use(a if use.__name__ != "<lambda>" else X)
     with pytest.raises(TypeError, match=r"Remedy: x\.data"):
         grad(lambda x: np.sum(x * a))(X)
+
+
+class Holder:
+    """An object of xarray's that holds an array, as NumPy sees it."""
+
+    __module__ = "xarray.stand_in"
+
+    def __init__(self, x: Any):
+        self.data = x
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> Any:
+        return self.data
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_namespaces_have_numpys_modules(way: str) -> None:
+    def windows(x: Any) -> Any:
+        xp = x.__array_namespace__() if hasattr(x, "__array_namespace__") else np
+        return xp.lib.stride_tricks.sliding_window_view(x, 2).sum()
+
+    agrees(windows, way, X.sum() + X[1], [1, 2, 1])
+    for name in "char dtypes emath exceptions lib ma polynomial random rec strings testing typing".split():
+        assert getattr(funcad.numpy, name) is getattr(np, name)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_an_order_by_objects_beside_traced_values(way: str) -> None:
+    order = np.array([2.0, 0.0, 1.0])
+    agrees(lambda x: x[np.lexsort((Holder(order), np.zeros_like(x) * x))][0] * 2.0, way, 2 * X[1], [0, 2, 0])
+
+
+@pytest.mark.parametrize("way", [name for name in WAYS if name != "plain"])
+def test_objects_that_hold_traced_values(way: str) -> None:
+    with pytest.raises(ValueError, match="not producing an array") as caught:
+        WAYS[way](lambda x: np.sum(np.asarray(Holder(x)) * 2.0))(X)
+    assert "x.data" in caught.value.__notes__[0]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_xarray_inside(way: str) -> None:
+    xr = pytest.importorskip("xarray")
+    field = lambda x: xr.DataArray(x, dims="t", coords={"t": [0, 1, 2]})
+    agrees(lambda x: field(x).rolling(t=2).mean().sum().data, way, 0.4, [0.5, 1, 0.5])
+    agrees(lambda x: field(x).sortby("t", ascending=False)[0].data, way, X[2], [0, 0, 1])
 
 
 def test_pint() -> None:
