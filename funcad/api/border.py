@@ -27,7 +27,7 @@ from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.locks import root_of
 from funcad.host.real_types import NUMBERS, is_a, ordinary
 from funcad.host.where import for_user, interrupted, state, tracing
-from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, aval_of, is_inexact, said
+from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, argument_aval, aval_of, is_inexact, said
 from funcad.ir.trace import plain_values, stage_constants
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import remembers
@@ -187,7 +187,7 @@ def check_leaves(
         if of is not None:
             what, of = f"{what} {name_of(of)}", None
         try:
-            aval_of(x)
+            (argument_aval if what.endswith(("argument", "primals")) else aval_of)(x)
         except FuncadError:  # it says more than that x is no array
             raise
         except TypeError as error:

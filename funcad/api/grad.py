@@ -22,7 +22,7 @@ from funcad.host.conversions import conversion_of, plainly
 from funcad.host.devices import NAMESPACES, device_in_use
 from funcad.host.real_types import dtype_kind, is_a
 from funcad.host.where import for_user, interrupted, outside, state
-from funcad.ir.aval import aval_of, said
+from funcad.ir.aval import argument_aval, aval_of, said
 from funcad.ir.tracer import Tracer
 from funcad.primitives.placement import each_on_device_of
 from funcad.unjitted.backward import pull, transposed
@@ -414,7 +414,7 @@ class Gradient(Remade):
                 differentiable.append(True)
                 continue
             try:
-                aval = aval_of(x)
+                aval = argument_aval(x)
             except TypeError:
                 if list(positional_names(self.f))[:1] == ["self"]:
                     raise TypeError(

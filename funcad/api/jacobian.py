@@ -15,7 +15,7 @@ from funcad.configuration import OnDemand
 from funcad.errors import NonDifferentiableInputError
 from funcad.host.devices import namespace_of, restore_warnings, suppress_warnings
 from funcad.host.real_types import dtype_kind, is_a, without_nan
-from funcad.ir.aval import aval_of, is_inexact, said
+from funcad.ir.aval import argument_aval, aval_of, is_inexact, said
 from funcad.ir.tracer import concrete_value
 from funcad.primitives.placement import each_on_device_of
 from funcad.primitives.shape import move_axis, reshape, static_slice
@@ -154,7 +154,7 @@ def _selected(f: Callable[..., Any], argnums: Any, args: tuple, kwargs: dict, wh
 def _check(values: Any, holomorphic: bool, what: str, of: str, allow_int: bool = False, either: bool = False) -> None:
     """NonDifferentiableInputError unless the leaves have a derivative; `either`: without holomorphic, complex ones have."""
     for x in tree.leaves(values):
-        aval = aval_of(x)
+        aval = argument_aval(x) if of == "argument" else aval_of(x)
         if not is_inexact(aval):
             if not allow_int:
                 raise NonDifferentiableInputError(

@@ -659,6 +659,7 @@ def _as_numbers(x: Any) -> str:
 
 # Arrays with labels or units, which funcad's rules would drop, and those of other engines: how they are handed over
 _CONVERSIONS = {
+    "pandas": "x.to_numpy(); inside the function Series and frames are operands, and count as their values",
     "xarray": "x.data. xarray.apply_ufunc hands plain arrays to a function, also to a gradient or a jitted function, and "
     "labels the result; inside the function xarray computes with traced values, and .data of the last result is what to return",
     "pint": "x.magnitude, or x.to(unit).magnitude; inside the function make it a quantity again, and return the magnitude",

@@ -226,9 +226,21 @@ def aval_of(x: Any) -> AnyAval:
         return next(a for kind, a in SCALAR_AVALS.items() if isinstance(x, kind))
     shape, dtype = getattr(x, "shape", None), getattr(x, "dtype", None)
     if aval is None and type(shape) is tuple and isinstance(dtype, np.dtype) and _is_known(dtype):
-        if not means_other(kind) and conversion_of(kind) is None:
+        if is_labelled(kind) or not means_other(kind) and conversion_of(kind) is None:
             return SCALAR_AVALS.get(kind) or Aval(shape, dtype)  # which is_narrow has told of, if it is one's number
     raise no_aval(x)
+
+
+def is_labelled(kind: type) -> bool:
+    """Is it a class of pandas' that has labels? Its objects are operands, but no arguments."""
+    return hasattr(kind, "__pandas_priority__") and kind not in TRACERS
+
+
+def argument_aval(x: Any) -> AnyAval:
+    """The aval of an argument, whose labels would be lost."""
+    if is_labelled(type(x)):
+        raise no_aval(x)
+    return aval_of(x)
 
 
 def said(x: Any) -> str:

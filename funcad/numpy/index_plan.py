@@ -21,10 +21,10 @@ from funcad.host.devices import is_device
 from funcad.host.locks import is_constant
 from funcad.host.real_types import is_a
 from funcad.host.where import user_source
-from funcad.ir.aval import shape_of
+from funcad.ir.aval import is_labelled, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.indexing import BASIC, has_tracer, slice_triple
-from funcad.numpy.promote import as_array, is_labelled, values_of
+from funcad.numpy.promote import as_array, values_of
 from funcad.primitives.basic_indexing import basic_index_p, basic_update, gather, scatter
 from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_to, transpose

@@ -24,7 +24,7 @@ from funcad.host.conversions import is_masked, own_meaning, plain_kinds, their_s
 from funcad.host.devices import NAMESPACES, device_in_use, is_device, namespace_of
 from funcad.host.real_types import HALVES, KINDS, NARROW, NUMBERS, dtype_kind, is_a, is_narrow, native_dtype
 from funcad.host.where import state, tracing, user_source, written_for_others
-from funcad.ir.aval import SCALAR_AVALS, aval_of, shape_of
+from funcad.ir.aval import SCALAR_AVALS, aval_of, is_labelled, shape_of
 from funcad.ir.trace import abstract_trace_of, bind
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.memo import table
@@ -41,11 +41,6 @@ from funcad.writes.boxes import Box, is_array
 #
 # A traced value has no labels, so elements are taken by position, where pandas would align two Series by their labels. That is
 # the same unless one has the labels of the other in another order: which raises, once both were met in one trace.
-
-
-def is_labelled(kind: type) -> bool:
-    """Is it a class of pandas' that has labels?"""
-    return hasattr(kind, "__pandas_priority__") and kind is not Tracer
 
 
 def values_of(x: Any) -> np.ndarray:

@@ -273,6 +273,41 @@ def test_pandas() -> None:
         np.testing.assert_allclose(jit(grad(loss))(X), X)
     np.testing.assert_allclose(grad(lambda x: np.sum(frame.T @ x))(X), 2 * X)
     np.testing.assert_allclose(grad(square)(s.to_numpy()), 2 * X)
+    for use in ARGUMENTS:
+        with pytest.raises(TypeError, match=r"got a pandas \w+.*\nRemedy: x.to_numpy\(\)"):
+            use(s)
+
+
+class Labelled(Holder):
+    """What funcad sees of a Series of pandas."""
+
+    __module__ = "pandas.stand_in"
+    __pandas_priority__ = 3000
+
+    def __init__(self) -> None:
+        super().__init__(X)
+        self.shape, self.dtype = X.shape, X.dtype
+
+
+ARGUMENTS = [
+    *[grad(square), funcad.value_and_grad(square), vmap(np.sin), vmap(jit(np.sin))],
+    *[funcad.jacfwd(np.sin), funcad.jacrev(np.sin), funcad.hessian(square)],
+    *[lambda x: funcad.jvp(square, (x,), (X,)), lambda x: funcad.vjp(square, x), lambda x: funcad.linearize(square, x)],
+    lambda x: grad(lambda tree: square(tree["x"]))({"x": x, "y": X}),
+]
+
+
+@pytest.mark.parametrize("use", ARGUMENTS)
+def test_series_are_no_arguments(use: Any) -> None:
+    for _ in range(3):
+        with pytest.raises(TypeError, match=r"got a pandas Labelled.*\nRemedy: x.to_numpy\(\)"):
+            use(Labelled())
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_series_are_operands(way: str) -> None:
+    labelled = Labelled()
+    agrees(lambda x: np.sum(x * np.asarray(labelled) if isinstance(x, np.ndarray) else x * labelled), way, X @ X, X)
 
 
 def test_minimize_takes_value_and_grad() -> None:
