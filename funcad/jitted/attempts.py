@@ -248,7 +248,14 @@ class TwinRun:
         return lambda *leaves: [*flat(*leaves), *flat_values(self.outputs)[0]]
 
 
-def run_again(f: Any, statics: list[tuple[str, Any]], args: tuple, kwargs: dict, happened: list, error: Exception) -> Any:
+def run_again(
+    f: Any,
+    statics: list[tuple[str, Any]],
+    args: tuple,
+    kwargs: dict,
+    happened: list,
+    error: Exception,
+) -> Any:
     """f itself, after its program has raised this error: `happened` are its effects so far, which do not happen again.
 
     What f stores before it raises is stored. Where f does what cannot be seen, the program's error stands.

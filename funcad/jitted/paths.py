@@ -243,7 +243,14 @@ class Paths:
                 self.programs, self.waiting = (waiting, *self.programs[: MOST_PROGRAMS - 1]), None
                 self.missed = 0
 
-    def _recorded_or_plain(self, core: Any, leaves: Sequence[Any], chain: Sequence[Any], env: Any, attempt: Attempts) -> Any:
+    def _recorded_or_plain(
+        self,
+        core: Any,
+        leaves: Sequence[Any],
+        chain: Sequence[Any],
+        env: Any,
+        attempt: Attempts,
+    ) -> Any:
         """A call along an unknown path: recorded, if that is repaid; else of the function itself."""
         account = core.cache.account
         candidate, waiting = self.candidate, self.waiting

@@ -304,7 +304,16 @@ class Found:
                 done.add(name)
                 self._class_attribute(w, (i, name), raw, first, of, name in inside, special)
 
-    def _class_attribute(self, w: Place, at: Any, raw: Any, first: bool, of: Place | None, hidden: bool, special: bool) -> None:
+    def _class_attribute(
+        self,
+        w: Place,
+        at: Any,
+        raw: Any,
+        first: bool,
+        of: Place | None,
+        hidden: bool,
+        special: bool,
+    ) -> None:
         label = f"{w.label}.{at[1]}"
         way, key = ("attribute", at[1]) if first else ("base", at)
         if type(raw) is types.FunctionType:
