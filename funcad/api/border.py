@@ -22,12 +22,12 @@ import numpy as np
 
 from funcad.configuration import Function, OnDemand, nearest
 from funcad.errors import FuncadError, TangentMismatchError
-from funcad.host.conversions import begins_lending, lends_all, plainly
+from funcad.host.conversions import begins_lending, lends_all, no_aval, plainly
 from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.locks import root_of
 from funcad.host.real_types import NUMBERS, is_a, ordinary
 from funcad.host.where import for_user, interrupted, state, tracing
-from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, argument_aval, aval_of, is_inexact, said
+from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, aval_of, is_inexact, is_labelled, said
 from funcad.ir.trace import plain_values, stage_constants
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import remembers
@@ -171,6 +171,13 @@ def with_truths(flat: Callable[..., list], leaves: Sequence[Any], batched: Seque
     mapped = batched or [False] * len(leaves)
     truths = {i: x for i, x in enumerate(leaves) if type(x) is bool and not mapped[i]}
     return (lambda *xs: flat(*[truths.get(i, x) for i, x in enumerate(xs)])) if truths else flat
+
+
+def argument_aval(x: object) -> Any:
+    """The aval of an argument, whose labels would be lost."""
+    if is_labelled(type(x)):
+        raise no_aval(x)
+    return aval_of(x)
 
 
 def check_leaves(

@@ -22,7 +22,7 @@ from funcad.host.conversions import conversion_of, plainly
 from funcad.host.devices import NAMESPACES, device_in_use
 from funcad.host.real_types import dtype_kind, is_a
 from funcad.host.where import for_user, interrupted, outside, state
-from funcad.ir.aval import argument_aval, aval_of, said
+from funcad.ir.aval import aval_of, said
 from funcad.ir.tracer import Tracer
 from funcad.primitives.placement import each_on_device_of
 from funcad.unjitted.backward import pull, transposed
@@ -31,8 +31,8 @@ from funcad.unjitted.tape import Tape
 from funcad.writes.plain import lent_to
 
 from funcad.api.border import (  # isort: skip
-    Remade, api, binds, called, check_leaves, check_second, derivative_of, dress_as, flat_values, is_method, is_of,
-    name_of, normalize_argnums, of_method, positional_names, runs, seed_beside, to_close_up, unshared, with_compiled,
+    Remade, api, argument_aval, binds, called, check_leaves, check_second, derivative_of, dress_as, flat_values, is_method,
+    is_of, name_of, normalize_argnums, of_method, positional_names, runs, seed_beside, to_close_up, unshared, with_compiled,
     zeros_for,
 )
 

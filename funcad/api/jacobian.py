@@ -15,7 +15,7 @@ from funcad.configuration import OnDemand
 from funcad.errors import NonDifferentiableInputError
 from funcad.host.devices import namespace_of, restore_warnings, suppress_warnings
 from funcad.host.real_types import dtype_kind, is_a, without_nan
-from funcad.ir.aval import argument_aval, aval_of, is_inexact, said
+from funcad.ir.aval import aval_of, is_inexact, said
 from funcad.ir.tracer import concrete_value
 from funcad.primitives.placement import each_on_device_of
 from funcad.primitives.shape import move_axis, reshape, static_slice
@@ -23,8 +23,8 @@ from funcad.unjitted import backward
 from funcad.writes.plain import lent_to
 
 from funcad.api.border import (  # isort: skip
-    Transformed, api, binds, check_second, derivative_of, normalize_argnums, runs, seed_beside, unshared, with_compiled,
-    zeros_for,
+    Transformed, api, argument_aval, binds, check_second, derivative_of, normalize_argnums, runs, seed_beside, unshared,
+    with_compiled, zeros_for,
 )
 
 

@@ -236,13 +236,6 @@ def is_labelled(kind: type) -> bool:
     return hasattr(kind, "__pandas_priority__") and kind not in TRACERS
 
 
-def argument_aval(x: Any) -> AnyAval:
-    """The aval of an argument, whose labels would be lost."""
-    if is_labelled(type(x)):
-        raise no_aval(x)
-    return aval_of(x)
-
-
 def said(x: Any) -> str:
     """What a value is, in the words of errors: "the int 3", "a float64 array of shape (3,)", "a tuple of length 2"."""
     kind = type(x)

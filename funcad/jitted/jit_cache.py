@@ -453,14 +453,14 @@ class Cache:
     def _wait(self) -> bool:
         """Wait for the turn; False if who has it waits for this thread, or stands at one place of its program for long."""
         seen, since, me = None, time.monotonic(), threading.get_ident()
-        _waiting[me] = self
+        _waiting.append(at := (me, self))
         try:
             while not self.tracing.acquire(timeout=POLL):
                 thread, native = self.tracer or (0, 0)
-                for _ in range(len(_waiting)):
-                    other = _waiting.get(thread)
-                    if other is not None and thread != me:  # it waits for its turn, too
-                        thread, native = other.tracer or (0, 0)
+                for _ in _waiting[:]:
+                    for waits, other in _waiting[:]:
+                        if waits == thread != me:  # it waits for its turn, too
+                            thread, native = other.tracer or (0, 0)
                 if thread == me:
                     return False
                 frame = sys._current_frames().get(thread)
@@ -472,10 +472,10 @@ class Cache:
                     return False
             return True
         finally:
-            del _waiting[me]
+            _waiting.remove(at)
 
 
-_waiting: dict[int, Cache] = {}  # threads that wait for their turn, and of which cache
+_waiting: list[tuple[int, Cache]] = []  # threads that wait for their turn, and of which cache
 
 
 def _busy(thread: int) -> Any:

@@ -48,7 +48,7 @@ class Store(NamedTuple):
     label: str
     count: int  # of the outputs that are its leaves
     make: Callable[[Sequence[Any]], Any]  # the value, of these
-    shared: Sequence[int]  # which of the outputs and the arguments each leaf is, by identity
+    shared: Sequence[tuple[int, int]]  # leaves that are another output or an argument, and which of these
 
 
 def _attributes(x: Any) -> dict[str, Any]:
@@ -280,8 +280,9 @@ class Stores:
             if i >= len(outputs):
                 places[id(x)] = i  # what is an argument, too, is that
             places.setdefault(id(x), i)
-        each = iter([places[id(x)] for x in outputs])
-        return [s._replace(shared=[next(each) for _ in range(s.count)]) for s in stores], outputs
+        each = iter(enumerate([places[id(x)] for x in outputs]))
+        found = [[(k, *next(each)) for k in range(s.count)] for s in stores]
+        return [s._replace(shared=[(k, i) for k, own, i in at if i != own]) for s, at in zip(stores, found)], outputs
 
     def _made(self, label: str, value: Any, at: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
         """The outputs of which a stored value is made, and how."""
@@ -377,8 +378,9 @@ def write_back(
     it = iter(outputs)
     for s, x in zip(stores, holders):
         leaves = [next(it) for _ in range(s.count)]
-        one = [shared[i] if i < len(shared) else MISSING for i in s.shared]
-        leaves = [a if b is MISSING or type(b) is Tracer and observer is None else b for a, b in zip(leaves, one)]
+        for k, i in s.shared:
+            if i < len(shared) and (type(shared[i]) is not Tracer or observer is not None):
+                leaves[k] = shared[i]
         if observer is None and any([type(v) is Tracer for v in leaves]):
             raise UnexpectedTracerError(
                 f"jit of {name} stores in {s.label} a value that is being derived or mapped, which means nothing later.\n"
