@@ -246,7 +246,8 @@ def _through_axes(equation: Equation, position: int, matrix: Matrix) -> Matrix:
     _, atoms, params, (out,), _ = equation
     aval, axes = out.aval, params.get("axes", params.get("axis"))
     alike = all([a.aval.shape in (aval.shape, ()) for a in atoms]) if not isinstance(aval, StackAval) else False
-    if axes is None or not alike or "axis_name" in params:
+    whole = axes is None or not alike or "axis_name" in params
+    if whole or matrix.shape[0] != aval.size:  # a scalar reaches all elements
         return _dense(matrix, _size(aval), equation)
     return _along(matrix, aval.shape, [a % aval.ndim for a in (axes if isinstance(axes, tuple) else (axes,))], equation)
 

@@ -66,6 +66,11 @@ def test_jacobians(f, most):
         (lambda x: np.sum(x) ** 2, 12),
         (lambda x: x[0] * x[1], 2),
         (lambda x: np.sum(x), 0),
+        (lambda x: np.sum((x - x.max()) ** 2), 12),
+        (lambda x: x.min() ** 2, 12),
+        (lambda x: np.sum((x / x.max(keepdims=True)) ** 2), 12),
+        (lambda x: np.sum(np.sort(x) * x.max()), 12),
+        (lambda x: np.linalg.norm(x, np.inf) ** 2, 12),
     ],
 )
 def test_hessians(f, most):
