@@ -404,7 +404,11 @@ def geometric(key: Any, p: Any, shape: Any = None, dtype: Any = None) -> Any:
     p = _constant(p)
     u = uniform(key, shape_of_draw("geometric", shape, p), dtype_of(p))
     u = np.where(u == 0, dtype_of(p).type(1), u)
-    return (np.floor(np.log(u) / np.log1p(-p)) + 1).astype(found)
+    least, most = np.float64(np.iinfo(found).min), np.float64(np.iinfo(found).max)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        count = np.maximum(np.floor(np.log(u) / np.log1p(-p)) + 1, least)
+    counts = np.where(count < most, count, 0).astype(found)
+    return np.where(count >= most, found.type(np.iinfo(found).max), counts)[()]
 
 
 # -- the gamma distribution and what is made of it, differentiable in the shape parameters (implicit reparameterisation)

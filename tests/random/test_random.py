@@ -371,6 +371,16 @@ def test_counts_have_no_derivative() -> None:
     assert grad(lambda x: random.categorical(KEY, x).astype(float) + x[0])(np.zeros(3))[0] == 1.0
 
 
+@pytest.mark.parametrize("dtype", [np.int32, np.int64])
+@pytest.mark.parametrize("p", [0.0, 1e-300, np.nan])
+@pytest.mark.parametrize("way", [lambda f: f, jit, lambda f: lambda p: vmap(f)(np.array([p]))[0]])
+def test_geometric_counts_without_an_end_are_the_largest(way: Any, p: float, dtype: Any) -> None:
+    """And 0 for a probability that is NaN, as JAX's."""
+    f = way(lambda p: random.geometric(KEY, p, (3,), dtype))
+    for _ in range(3):
+        np.testing.assert_array_equal(f(p), 0 if np.isnan(p) else np.iinfo(dtype).max)
+
+
 # -- keys through the transforms
 
 
