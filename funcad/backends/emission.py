@@ -4,8 +4,8 @@ Idea: a walk over the equations with an environment of `Value`s (see memory.py).
 into a row of the array that collects it (in a loop), over an operand that dies, into scratch memory of the loop, into pooled
 memory if it is large, into new memory. Broadcasts whose readers broadcast by themselves are not made. Invariants: lines are in
 the order of the equations; large values are dropped after their last use; what an operation without a known text may have seen
-is never written again, since it may have been a callback that kept it. Trap: names are counted, because several values may
-share one.
+is never written again, since it may have been a callback that kept it: in loops it sees copies. Trap: names are counted, as
+several values may share one.
 """
 
 from __future__ import annotations
@@ -497,7 +497,7 @@ class Emission:
             made.strided = is_part and _lies_apart(equation)
             return
         name = self.w.callee(equation, on(self.w.library, equation))
-        text = f"{name}({', '.join([v.text for v in operands])})"
+        text = f"{name}({', '.join(py_loops.seen(self, equation, operands))})"
         fresh = not may_share(equation)
         if not fresh and not primitive.free:
             for v in operands:

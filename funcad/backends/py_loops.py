@@ -23,6 +23,7 @@ from funcad.backends.memory import Storage, Value, carries_of, handed_through, w
 from funcad.backends.text import Block, Line, dtype_text, shape_text
 from funcad.ir.aval import Aval, Stack, StackAval
 from funcad.ir.jaxpr import Equation, Jaxpr, Var, subjaxprs
+from funcad.ir.primitive import may_share
 from funcad.primitives.loop import Loop
 
 # -- stacks in the text: the lists that loops of unknown length fill, and that the loops of their derivatives read
@@ -213,6 +214,13 @@ def _taken(operands: Sequence[Value], dying: Sequence[Value], equation: Equation
 def _copied(e: Any, v: Value, aval: Any) -> str:
     """A C-contiguous copy: scratch arrays, which carries are exchanged with, are so."""
     return f"{e.w.np}.array({v.text}{', order=' + repr('C') if len(aval.shape) > 1 else ''})"
+
+
+def seen(e: Any, equation: Equation, operands: list[Value]) -> list[str]:
+    """What an operation reads that may be a callback: in loops copies: the next turn writes there, or the user, into rows."""
+    kept = e.in_loop() and equation.primitive.multiple and may_share(equation)
+    copies = [kept and isinstance(v.aval, Aval) and v.shape and v.text not in e.frame.fixed for v in operands]
+    return [_copied(e, v, v.aval) if copy else v.text for v, copy in zip(operands, copies)]
 
 
 def _inner_carries(e: Any, carries: list[_LoopCarry]) -> list[Value]:

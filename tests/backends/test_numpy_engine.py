@@ -11,7 +11,22 @@ import numpy as np
 import pytest
 
 import funcad
-from funcad import cond, config, grad, jit, jvp, pure_callback, scan, tree, value_and_grad, vmap, while_loop
+from funcad import (
+    ShapeDtypeStruct,
+    cond,
+    config,
+    fori_loop,
+    grad,
+    io_callback,
+    jit,
+    jvp,
+    pure_callback,
+    scan,
+    tree,
+    value_and_grad,
+    vmap,
+    while_loop,
+)
 from funcad.backends import tiles
 from funcad.backends.emission import generate
 from funcad.backends.interpreter import Program
@@ -388,6 +403,56 @@ def test_a_callback_keeps_what_it_saw() -> None:
     for i in range(3):
         program.function([leaves[0] * i])
         assert all(np.array_equal(s, np.sin(np.ones(500) * k)) for k, s in enumerate(seen))
+
+
+def _seen_by(kind: str, keep: list[Any]) -> Any:
+    """A function that gives its argument back, after a callback of this kind has kept that, with a copy."""
+
+    def note(a: Any) -> Any:
+        keep.append((a, np.array(a)))
+        return None if kind in ("debug", "io") else a
+
+    as_it_is = lambda c: ShapeDtypeStruct(c.shape, c.dtype)
+    return {
+        "debug": lambda c: (funcad.debug.callback(note, c), c)[1],
+        "io": lambda c: (io_callback(note, None, c, ordered=True), c)[1],
+        "io with a result": lambda c: io_callback(note, as_it_is(c), c),
+        "pure": lambda c: pure_callback(note, as_it_is(c), c, vmap_method="sequential"),
+    }[kind]
+
+
+SEEN_IN_LOOPS = {
+    "scan": lambda r: lambda x: scan(lambda c, t: (r(c) + t, None), x, np.ones((4, x.size)))[0],
+    "a temporary": lambda r: lambda x: scan(lambda c, t: (c + r(np.cumsum(c) * t), None), x, np.ones((4, x.size)))[0],
+    "a row": lambda r: lambda x: scan(lambda c, t: (r(c + t), c + t), x, np.ones((4, x.size))),
+    "a part": lambda r: lambda x: fori_loop(0, 4, lambda i, c: c + np.sum(r(c[1:])), x),
+    "while": lambda r: lambda x: while_loop(lambda c: c[0] < 3, lambda c: r(c) + 1, x),
+    "exchanged": lambda r: lambda x: fori_loop(0, 4, lambda i, c: (r(c[1]) * 1.5, c[0] + 1), (x, x * 2)),
+    "nested": lambda r: lambda x: fori_loop(0, 3, lambda i, c: fori_loop(0, 3, lambda j, d: r(d) + 1, r(c)) * 2, x),
+    "a branch": lambda r: lambda x: fori_loop(0, 4, lambda i, c: cond(c[0] > 2, lambda c: r(c) + 1, lambda c: r(c) + 2, c), x),
+}
+WAYS = {"plain": lambda f: f, "jit": jit, "vmap": vmap, "jvp": lambda f: lambda x: jvp(f, (x,), (x,))}
+
+
+@pytest.mark.parametrize("engine", ["numpy", "auto"])
+@pytest.mark.parametrize("kind", ["debug", "io", "io with a result", "pure"])
+@pytest.mark.parametrize("loop", SEEN_IN_LOOPS)
+@pytest.mark.parametrize("way", WAYS)
+def test_a_callback_in_a_loop_keeps_what_it_saw(engine: str, kind: str, loop: str, way: str) -> None:
+    keep: list[Any] = []
+    if way == "jvp" and kind in ("pure", "io with a result"):
+        pytest.skip("it has no derivative")
+    with config.set(engine=engine):
+        f = WAYS[way](SEEN_IN_LOOPS[loop](_seen_by(kind, keep)))
+        for _ in range(4):
+            before = len(keep)
+            results = f(np.full((2, 5) if way == "vmap" else 5, 0.1))
+            if loop == "a row":
+                tree.leaves(results)[-1][...] = -7.0  # the user's own
+            first = [copy for _, copy in keep[:before]] or [copy for _, copy in keep]
+            now = [copy for _, copy in keep[before:]]
+            assert len(now) and all(np.allclose(a, b) for a, b in zip(now, first, strict=False))
+    assert all(np.array_equal(a, copy) for a, copy in keep)
 
 
 # ---- scalars
