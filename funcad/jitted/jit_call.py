@@ -31,7 +31,7 @@ from funcad.api.border import sees_order, unshared
 from funcad.configuration import config
 from funcad.host.where import interrupted, open_traces
 from funcad.ir.aval import SCALAR_AVALS
-from funcad.jitted.jit_cache import Entry
+from funcad.jitted.jit_cache import MAX_PROGRAMS, Entry
 from funcad.memo import remembers
 from funcad.reads.places import Place
 from funcad.tree.containers import DICT, LIST, NAMED_TUPLE, NONE, OBJECT, STATIC, TUPLE
@@ -410,7 +410,7 @@ def linked(calls: Sequence[tuple[Any, tuple]], otherwise: Any) -> Any:
     One after another is asked of those that look alike. Where there are several looks, they are a table.
     """
     alike: dict[tuple, list[Any]] = {}
-    for call, look in calls:
+    for call, look in calls[:MAX_PROGRAMS]:
         alike.setdefault(look, []).append(call)
     table = {}
     for look, some in alike.items():

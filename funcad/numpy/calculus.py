@@ -208,7 +208,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         inside = np.clip(x, nodes[0], nodes[-1]) if period is None else x
         inside = np.where(np.logical_and(x >= nodes[0], x <= nodes[-1]), x, stop_gradient(inside))
         result = slope * (inside - x0) + y0
-        if type(values) is Tracer or not np.isfinite(values).all():
+        known = concrete_value(values)
+        if type(known) is Tracer or not np.isfinite(known).all():
             other = slope * (inside - x1) + y1
             exact = np.where(np.equal(x, x0) | np.equal(y0, y1) & (x > x0), y0, other)
             exact = np.where(np.equal(x, x1), y1, exact)

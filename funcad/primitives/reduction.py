@@ -599,9 +599,10 @@ def _slope_of_variance(x: Any, *, axes: tuple, ddof: float) -> Any:
 def _slope_impl(xp: Any, x: Any, *, axes: tuple, ddof: float) -> Any:
     n = count_over(x.shape, axes)
     add = np.add.reduce if xp is np else xp.sum
-    for _ in range(2):
-        x = x - add(x, axis=axes, keepdims=True) / x.dtype.type(n)
-    return x.dtype.type(_twice_a_part(n - ddof)) * x
+    x = x - add(x, axis=axes, keepdims=True) / x.dtype.type(n)
+    x -= add(x, axis=axes, keepdims=True) / x.dtype.type(n)
+    x *= x.dtype.type(_twice_a_part(n - ddof))
+    return x
 
 
 variance_slope_p = structural(  # one operation, so that the variance's pull is the same for all sizes

@@ -17,7 +17,7 @@ import funcad as fc
 from funcad.backends import interpreter
 from funcad.host.where import open_traces
 from funcad.jitted import jit as jit_module
-from funcad.jitted import jit_cache
+from funcad.jitted import jit_cache, jit_call
 from tests.unseen import Noted
 
 Pair = namedtuple("Pair", "left right")
@@ -512,3 +512,10 @@ def test_many_signatures_have_short_ways_by_what_their_arguments_look_like() -> 
     del f, table, entry, key
     gc.collect()
     assert seen[0]() is None
+
+
+def test_the_table_of_short_ways_has_a_bound() -> None:
+    calls = [(FunctionType(compile("None", "call", "exec"), {"_entry": i}), ((i,),)) for i in range(2 * jit_cache.MAX_PROGRAMS)]
+    found = jit_call.linked(calls, len)
+    assert [call for call, _ in calls[: jit_cache.MAX_PROGRAMS]] == list(found.table.values())
+    assert found([1, 2]) == 2  # what looks like none of them goes the general way
