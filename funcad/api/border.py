@@ -74,8 +74,9 @@ def _with_options(error: Exception, f: Callable[..., Any]) -> Exception:
 
 def runs(f: Callable[..., Any]) -> Callable[..., Any]:
     """What is called in the place of a function of the user's: its twin, where somebody looks at it (reads/)."""
-    if type(f) is FunctionType and id(f.__code__) in plainly and state.lender is None and state.observer is None:
-        return f  # which has been looked at before
+    if type(f) is FunctionType and f.__closure__ is None and id(f.__code__) in plainly:
+        if state.lender is None and state.observer is None:
+            return f  # which has been looked at before
     # where nothing is traced, as in a lane of vmap that runs alone, what f makes is NumPy's
     if state.lender is None and (state.running is not None and begins_lending(f) if state.observer is None else lends_all(f)):
         return tracing.lending(f)

@@ -80,7 +80,11 @@ makers = table(
     "id of one of these: it. To these is lent whatever they make, by operators too (reads/lending.py)",
     same=None,
 )
-plainly = table("host.plainly", "id of a code that begins as it is: a weak reference to it", same=None)
+plainly = table(
+    "host.plainly",
+    "id of the code of a function that begins as it is, or ids of that and of those in its cells: weak references",
+    same=None,
+)
 _MOST_CODES = 10_000
 _reached = table(
     "host.reached",
@@ -137,16 +141,30 @@ def lends_all(f: Any) -> bool:
 
 def begins_lending(f: Any) -> bool:
     """The same of a function that is about to run un-jitted, which is looked at the first time."""
-    kind = type(f)
-    mark = f.__code__ if kind is types.FunctionType else mark_of(f)
-    at = id(mark)
-    if at in plainly or at in makers or type(mark) is not CodeType:
-        return at in makers
+    mark = f.__code__ if type(f) is types.FunctionType else mark_of(f)
+    if id(mark) in makers or type(mark) is not CodeType:
+        return id(mark) in makers
+    codes = [mark] if type(f) is not types.FunctionType or f.__closure__ is None else _codes_in_cells(f)
+    at = id(mark) if len(codes) == 1 else tuple([id(code) for code in codes])
+    if at in plainly:
+        return False
     if not is_internal(mark.co_filename) and _acts_and_writes(f):
-        makers[at] = mark
+        makers[id(mark)] = mark
         return True
-    plainly[at] = weakref.ref(mark, functools.partial(_forget, at=at))  # funcad's own looks at what it calls itself
+    # funcad's own looks at what it calls itself
+    plainly[at] = [weakref.ref(code, functools.partial(_forget, at=at)) for code in codes]
     return False
+
+
+def _codes_in_cells(f: types.FunctionType) -> list[CodeType]:
+    """The code of f, and those of the functions that its cells hold, which differ between functions of one code."""
+    found, todo = {id(f.__code__): f.__code__}, [f]
+    while todo:
+        for x in contents(todo.pop()).values():
+            if type(x) is types.FunctionType and id(x.__code__) not in found:
+                found[id(x.__code__)] = x.__code__
+                todo.append(x)
+    return list(found.values())
 
 
 def _acts_and_writes(f: Any) -> bool:

@@ -90,6 +90,22 @@ def test_an_argument_that_is_a_number() -> None:
         assert jvp(f, (s,), (1.0,)) == (4.5, 6.0) and grad(f)(s) == 6.0 and third(jit(grad(f)), s) == 6.0
 
 
+def test_what_a_function_makes_is_asked_of_the_functions_in_its_cells() -> None:
+    makers = {"array": np.array}  # whoever refers to a dictionary may change it, and is not started again
+
+    def seen(x: Any) -> Any:
+        return np.sum(x) * 2.0
+
+    def makes(x: Any) -> Any:
+        number = np.sum(x)
+        array = makers["array"](number)
+        array *= 2.0
+        return np.sum(array) * number
+
+    for f in (seen, makes, seen, makes):  # by one code, that of the function in WAYS
+        assert WAYS["scan"](f) == f(X)
+
+
 # -- of arrays
 
 COPIES: dict[str, Callable[[Any], Any]] = {  # of a part of a matrix
