@@ -23,7 +23,7 @@ import numpy as np
 from funcad import tree
 from funcad.api.border import dress_as, float0, name_of, zeros_for
 from funcad.configuration import OnDemand
-from funcad.control.rules import lending, user_code
+from funcad.control.rules import on_values
 from funcad.custom.call_rows import NUMBERS, CallRow, is_plain, tape_of, write_row
 from funcad.custom.custom_jvp import custom_jvp
 from funcad.custom.custom_vjp import custom_vjp, following_p
@@ -178,8 +178,7 @@ class _TracedCall:
         `again(ans)` is the call as a function with a custom rule, whose result is known.
         """
         primals, what = [x.primal for x in values], name_of(self.f.fun)
-        with user_code(state.axis_env), lending(what) as lent:
-            ans = self.plain(*lent(primals))
+        ans = on_values(what, state.axis_env, self.plain, primals)
         if not is_plain(ans):
             self.known = ans
             return None
@@ -187,9 +186,7 @@ class _TracedCall:
         def pull(*known: Any) -> Sequence[Any]:
             ans, *xs, ct = known
             if Tracer not in map(type, known):
-                with user_code(state.axis_env), lending(what) as lent:
-                    *given, a, g = lent([*xs, ans, ct])
-                    found = self.backward((a, given), g)
+                found = on_values(what, state.axis_env, lambda ans, g, *xs: self.backward((ans, xs), g), (ans, ct, *xs))
                 if all(map(_fits, found, xs)):
                     return [c if c is None or type(c) is np.ndarray else np.float64(c) for c in found]
             return pullbacks.vjp(again(ans), *xs)[1](ct)  # type: ignore[no-any-return]

@@ -22,7 +22,7 @@ import numpy as np
 from funcad import tree
 from funcad.configuration import OnDemand
 from funcad.errors import CustomRuleClosureError, UnexpectedTracerError
-from funcad.host.locks import lending
+from funcad.host.locks import lent_to
 from funcad.host.where import Source, setting, state
 from funcad.ir.aval import Aval, aval_of, is_inexact, said
 from funcad.ir.interpret import eval_jaxpr
@@ -63,6 +63,17 @@ def user_code(env: tuple, batching: Any = None) -> Any:
 
 
 _AS_IT_IS = nullcontext()
+
+
+def on_values(what: str, env: tuple, f: Callable[..., Any], values: Sequence[Any]) -> Any:
+    """`f(*values)`, where f runs a user's rule: in that state, on values that no write reaches."""
+    if Tracer in map(type, values):
+        values = list(map(snapshot, values))
+    context = user_code(env)
+    if context is _AS_IT_IS:
+        return lent_to(what, f, values)
+    with context:
+        return lent_to(what, f, values)
 
 
 # ---------------------------------------------------------------- closures
@@ -231,8 +242,7 @@ class CustomRule:
     def __call__(self, *values: Any) -> list[Any]:
         if self.eager:
             try:
-                with user_code(self.env), lending(self.what) as lent:
-                    return list(self.function(*lent(list(map(snapshot, values)))))  # type: ignore[misc]
+                return list(on_values(self.what, self.env, self.function, values))  # type: ignore[arg-type]
             except UnexpectedTracerError as error:
                 raise self._closed_over(error) from None
         jaxpr, consts, present = self.program()
@@ -322,7 +332,7 @@ class CustomCall:
         self.target, self.name = target, name_of(target.f)
         self.nondiff = target.nondiff(len(args)) if target.nums or target.names else ()
         self.args = args
-        dynamic = [a for i, a in enumerate(args) if i not in self.nondiff] if self.nondiff else list(args)
+        dynamic = tuple([a for i, a in enumerate(args) if i not in self.nondiff]) if self.nondiff else args
         self.leaves, self.in_tree = flat_values(dynamic)
         for i in self.nondiff:
             for leaf in tree.leaves(args[i]):

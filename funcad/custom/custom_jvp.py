@@ -31,17 +31,16 @@ from funcad.api.border import (
 )
 from funcad.configuration import OnDemand
 from funcad.custom.call_rows import all_users, also_users
-from funcad.host.locks import lending
 from funcad.host.where import state
 from funcad.ir.aval import is_inexact
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import plain_values, trace_function
-from funcad.ir.tracer import Tracer, snapshot
+from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import add
 
 from funcad.control.rules import (  # isort: skip
-    CustomCall, CustomRule, Target, is_following, recorder, refuse_outside, refuse_tracers, user_code,
+    CustomCall, CustomRule, Target, is_following, on_values, recorder, refuse_outside, refuse_tracers,
 )
 
 batch_rules = OnDemand("funcad.transforms.batch")
@@ -130,9 +129,14 @@ custom_jvp_call_p = Primitive(
 def jvp_on_values(call: CustomCall, user_rule: Any, primals: Sequence[Any], tangents: Sequence[Any]) -> tuple[list, list, Any]:
     """The user's rule, run on the values of a following trace: (outputs, tangents, output structure)."""
     ts = call.tangents(primals, tangents)
-    with user_code(state.axis_env), np.errstate(all="ignore"):
-        with lending(f"the jvp rule of {call.name}") as lent:
-            outs, touts, out_tree = call.run_jvp(user_rule, lent(list(map(snapshot, primals))), lent(list(map(snapshot, ts))))
+    n = len(primals)
+    with np.errstate(all="ignore"):
+        outs, touts, out_tree = on_values(
+            f"the jvp rule of {call.name}",
+            state.axis_env,
+            lambda *xs: call.run_jvp(user_rule, xs[:n], xs[n:]),
+            [*primals, *ts],
+        )
     outs, touts = plain_values(outs), plain_values(touts)
     refuse_outside(f"jvp rule of {call.name}", [user_rule], [*primals, *ts], [*outs, *touts])
     return outs, touts, out_tree
@@ -169,7 +173,7 @@ def jvp_rule(call: CustomCall, user_rule: Any) -> CustomRule:
 def call_plainly(target: Target, args: tuple, kwargs: dict) -> Any:
     """No argument is traced: call the function, but do not let a closed-over tracer pass."""
     out = runs(target.f)(*args, **kwargs)
-    if Tracer in map(type, leaves := tree.leaves(out)):
+    if type(out) is not np.ndarray and Tracer in map(type, leaves := tree.leaves(out)):
         refuse_outside(f"{target.kind} function {name_of(target.f)}", [target.f], (), leaves)
     return unaliased(out, (*args, *kwargs.values()), target.f)
 

@@ -19,19 +19,19 @@ import numpy as np
 
 from funcad import tree
 from funcad.configuration import OnDemand
-from funcad.control.rules import CustomCall, CustomRule, Target, is_following, recorder, refuse_outside, user_code
+from funcad.control.rules import CustomCall, CustomRule, Target, is_following, on_values, recorder, refuse_outside, user_code
 from funcad.custom.call_rows import CallRow, also_users, is_plain, tape_of, write_row
 from funcad.custom.custom_linear import CustomLinear, custom_linear, transposed
 from funcad.errors import TreeMismatchError
-from funcad.host.locks import lending
 from funcad.host.where import state
 from funcad.ir.aval import Aval, aval_of, is_inexact, said
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import trace_function
-from funcad.ir.tracer import Tracer, snapshot
+from funcad.ir.tracer import Tracer
 from funcad.primitives.shape import zeros
+from funcad.tree import LEAF
 
 from funcad.api.border import (  # isort: skip
     OutTree, Remade, api, check_leaves, check_tangents, dress_as, flat_values, float0, name_of, runs, runs_rule, with_rules,
@@ -108,7 +108,7 @@ def _run_fwd(call: CustomCall, fwd: Any, leaves: Sequence[Any], info: _Forward) 
     check_leaves(outs, f"fwd of {call.name}: output", result[0])
     info.out_avals = list(map(aval_of, outs))
     residuals, info.residual_tree = flat_values(result[1])
-    info.template = [_ARRAY if _is_array(r) else r for r in residuals]
+    info.template = [_ARRAY if type(r) is np.ndarray or _is_array(r) else r for r in residuals]
     return outs, [r for r, t in zip(residuals, info.template) if t is _ARRAY]
 
 
@@ -136,7 +136,8 @@ def _bwd_flat(call: CustomCall, info: _Forward, n_residuals: int, bwd: Any) -> C
         arrays, cts = iter(values[:n_residuals]), iter(values[n_residuals:])
         residuals = info.residual_tree.unflatten([next(arrays) if t is _ARRAY else t for t in info.template])  # type: ignore[union-attr]
         full = [next(cts) if is_inexact(a) else np.zeros(a.shape, float0) for a in info.out_avals]
-        result = runs_rule(bwd)(*call.static, residuals, info.out_tree.unflatten(full))  # type: ignore[union-attr]
+        static = call.static if call.nondiff else ()
+        result = runs_rule(bwd)(*static, residuals, info.out_tree.unflatten(full))  # type: ignore[union-attr]
         children = structure.children()
         if not isinstance(result, (tuple, list)) or len(result) != len(children):
             raise TypeError(
@@ -146,7 +147,10 @@ def _bwd_flat(call: CustomCall, info: _Forward, n_residuals: int, bwd: Any) -> C
             )
         parts: list[tuple[str, Any]] = []
         for i, (child, part) in enumerate(zip(children, result)):
-            _spread(child, part, f"[{i}]", parts)
+            if child is LEAF and type(part) is np.ndarray:
+                parts.append((f"[{i}]", part))
+            else:
+                _spread(child, part, f"[{i}]", parts)
         return _checked_cotangents(name, avals, inexact, parts)
 
     return flat
@@ -308,9 +312,7 @@ custom_vjp_call_p = Primitive(
 
 def _ran(call: CustomCall, fwd: Any, primals: Sequence[Any]) -> tuple[_Forward, list[Any], list[Any]]:
     info = _Forward()
-    with user_code(state.axis_env), lending(f"fwd of {call.name}") as lent:
-        outs, residuals = _run_fwd(call, fwd, lent(primals), info)
-    return info, outs, residuals
+    return info, *on_values(f"fwd of {call.name}", state.axis_env, lambda *xs: _run_fwd(call, fwd, xs, info), primals)
 
 
 def _row(tape: Any, call: CustomCall, fwd: Any, bwd: Any) -> tuple[Any, Any]:
@@ -344,7 +346,7 @@ def _follow(linear_mode: bool) -> Callable[..., tuple[list, list]]:
         if fwd is None or (jvp is not None and not linear_mode):
             outs, touts, store.tree = jvp_on_values(call, jvp, primals, tangents)
             return outs, touts
-        info, outs, residuals = ran or _ran(call, fwd, list(map(snapshot, primals)))
+        info, outs, residuals = ran or _ran(call, fwd, primals)
         refuse_outside(f"fwd of {call.name}", [fwd], primals, [*outs, *residuals])
         store.tree = info.out_tree
         also_users(tangents, [*outs, *residuals])
@@ -458,7 +460,7 @@ class custom_vjp(Remade):
 
 @api
 def _call(target: Target, rules: tuple, args: tuple, kwargs: dict) -> Any:
-    if (kwargs or Tracer not in map(type, args)) and recorder(tree.leaves((args, kwargs) if kwargs else args)) is None:
+    if (kwargs or Tracer not in map(type, args)) and recorder(tree.flatten((args, kwargs) if kwargs else args)[0]) is None:
         return call_plainly(target, args, kwargs)
     call = CustomCall(target, target.positional(args, kwargs))
     leaves = call.leaves

@@ -16,16 +16,15 @@ from funcad import tree
 from funcad.api.border import OutTree, Remade, api, dress_as, flat_function, flat_values, name_of, runs, unaliased, with_rules
 from funcad.configuration import OnDemand
 from funcad.control.call import call_p, compact, partial_call, scatter
-from funcad.control.rules import Target, refuse_tracers, user_code
+from funcad.control.rules import Target, on_values, refuse_tracers
 from funcad.errors import AxesMismatchError
-from funcad.host.locks import lending
 from funcad.host.where import state
 from funcad.ir.aval import aval_of, said
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import trace_function
-from funcad.ir.tracer import has_value, snapshot
+from funcad.ir.tracer import has_value
 from funcad.primitives.shape import broadcast_leading, zeros
 from funcad.transforms.jvp import jvp_eval, jvp_jaxpr
 from funcad.unjitted.pushes import follow
@@ -52,8 +51,7 @@ class _Rule:
         return repr(self)
 
     def __call__(self, size: int, batched: Sequence[bool], values: Sequence[Any]) -> tuple[list[Any], list[bool]]:
-        with user_code(self.env), lending(repr(self)) as lent:
-            return self.run(size, batched, lent(list(map(snapshot, values))))
+        return on_values(repr(self), self.env, lambda *xs: self.run(size, batched, xs), values)  # type: ignore[no-any-return]
 
 
 def _user_rule(name: str, rule: Any, in_tree: Any, out_tree: Any) -> _Rule:

@@ -182,7 +182,7 @@ def makes_lists(code: CodeType) -> bool:
     return _LIST in code.co_code[::2] or "<listcomp>" in [getattr(c, "co_name", None) for c in code.co_consts]
 
 
-def _forget(gone: Any, at: int, known: Any = plainly) -> None:  # a default: at Python's end the name is gone
+def _forget(gone: Any, at: object, known: Any = plainly) -> None:  # a default: at Python's end the name is gone
     known.pop(at, None)
 
 

@@ -198,31 +198,21 @@ def read_only(x: np.ndarray) -> np.ndarray:
     return x
 
 
-def _read_only(values: Sequence[Any]) -> list[Any]:
-    return [read_only(x) if type(x) is np.ndarray and x.flags.writeable else x for x in values]
-
-
-class lending:
-    """`with lending(what) as lent`: a user's rule gets `lent(values)`, whose arrays are read-only.
+def lent_to(what: str, f: Callable[..., Any], values: Sequence[Any]) -> Any:
+    """`f(*values)`, a user's rule, which gets the arrays read-only.
 
     They are the caller's own, or what a derivative keeps: a rule that wrote into them would change what it is given next time,
     or a number of its caller's. NumPy's error says that, and this adds what to write instead.
     """
-
-    __slots__ = ("what",)
-
-    def __init__(self, what: str):
-        self.what = what
-
-    def __enter__(self) -> Callable[[Sequence[Any]], list[Any]]:
-        return _read_only
-
-    def __exit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        if isinstance(error, ValueError) and "read-only" in str(error) and not hasattr(error, "__notes__"):
+    try:
+        return f(*[read_only(x) if type(x) is np.ndarray and x.flags.writeable else x for x in values])
+    except ValueError as error:
+        if "read-only" in str(error) and not hasattr(error, "__notes__"):
             error.add_note(
-                f"funcad: the arrays that {self.what} is given belong to its caller or are needed again, so they are "
+                f"funcad: the arrays that {what} is given belong to its caller or are needed again, so they are "
                 "read-only.\nRemedy: r = r * 2 instead of r *= 2; or write into a copy, r = r.copy()."
             )
+        raise
 
 
 def _can_be_restored(x: np.ndarray) -> bool:

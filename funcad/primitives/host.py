@@ -20,7 +20,7 @@ import numpy as np
 
 from funcad.errors import MissingRuleError, RandomStateError
 from funcad.host.devices import namespace_of
-from funcad.host.locks import lending, read_only
+from funcad.host.locks import lent_to, read_only
 from funcad.host.real_types import dtype_kind, is_a
 from funcad.host.where import state
 from funcad.ir.aval import Aval
@@ -99,8 +99,7 @@ class HostCall:
         return self.name
 
     def __call__(self, *values: Any) -> list[Any]:
-        with lending(f"the callback {self.name}"):
-            results = self.function(*[_given(v) for v in values])
+        results = lent_to(f"the callback {self.name}", self.function, [_given(v) for v in values])
         return [_returned(r, a, label) for r, a, label in zip(results, self.avals, self.labels)]
 
     def whole(self, size: int) -> HostCall:

@@ -45,8 +45,9 @@ class Protector:
     def add_users(self, x: np.ndarray) -> None:
         """From now on x is the user's."""
         if not self.is_users(x):
-            self.behind.append(root_of(x))
-            self.roots.add(id(self.behind[-1]))  # type: ignore[union-attr]
+            root = x if x.base is None else root_of(x)
+            self.behind.append(root)
+            self.roots.add(id(root))  # type: ignore[union-attr]
 
     def __call__(self, x: Any) -> Any:
         array = concrete_value(x)
