@@ -15,6 +15,7 @@ funcad`.
 from __future__ import annotations
 
 import importlib
+import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -46,6 +47,8 @@ TIER_UP_RUNS = 30  # of a small program that is not its function's first, before
 FEW_RUNS = 5  # fewer are not waited for
 TIER_UP_RUNS_OF_SIZES = 300  # where sizes come and go, so that texts are shared (sizes.py)
 LONG_LOOP = 20_000  # equations that un-jitted loops run in Python before they are compiled: these take about as long
+WHEN_LOADED = 4  # of them a part, where the compiler's modules have been loaded
+A_RUN = 5  # equations that take as long as to begin a run
 IN_PYTHON = 1e-6  # seconds of each
 LONG_RUN = 0.5  # seconds of estimated work from which a run is worth a word while it lasts
 AT_ONCE = 2e-3  # seconds of estimated work from which a program is compiled at its first run
@@ -119,7 +122,7 @@ class EngineProgram(Program):
         memo = self.jaxpr.memo  # of what tells other processes what comes, every run does
         if not self.turns or memo.get("account") is not None or memo.get("at once") or self.jaxpr.has_effects:
             return False
-        return max(self.runs, self.turns) * _length(self.jaxpr) < LONG_LOOP
+        return max(self.runs, self.turns) * _length(self.jaxpr) < _long_loop()
 
     def on_device(self, xp: Any) -> Any:
         """The program for arrays of this library's."""
@@ -371,8 +374,11 @@ compared_by[EngineProgram] = lambda program: (program.engine, program.jaxpr)
 
 
 def estimate(jaxpr: Jaxpr) -> float:
-    """Seconds that one run may take, roughly."""
-    return sum([_SECONDS[k] * v for k, v in cost_of(jaxpr).items()])
+    """Seconds that one run may take, roughly; memoised, since each turn of a loop that is not compiled asks."""
+    found: float | None = jaxpr.memo.get("seconds")
+    if found is None:
+        found = jaxpr.memo.setdefault("seconds", sum([_SECONDS[k] * v for k, v in cost_of(jaxpr).items()]))
+    return found
 
 
 def program_of(jaxpr: Jaxpr, engine: str = "") -> Program:
@@ -423,6 +429,8 @@ def loop_program(args: Sequence[Any], loop: Loop) -> Any:
         rents = program.runs <= COLD or not body.has_effects  # see `EngineProgram.rents`
         if rents and turns < turns_left(loop) and estimate(program.jaxpr) <= AT_ONCE:
             return None
+    if program.function is None and program._is_native_at_once():
+        program.runs_until_native = program._patience()  # a text for NumPy comes first, where turns are short
     program.written_out()
     return partial(_turning, program)
 
@@ -430,12 +438,16 @@ def loop_program(args: Sequence[Any], loop: Loop) -> Any:
 def turns_left(loop: Loop) -> int:
     """How many turns it makes in Python until these, with those before, have taken what compiling takes."""
     each = 1 + _length(loop.body) + (_length(loop.cond) if loop.cond is not None else 0)
-    return int(LONG_LOOP // each) - program_of(loop.body).turns
+    return int(_long_loop() // each) - program_of(loop.body).turns
+
+
+def _long_loop() -> int:
+    return LONG_LOOP // WHEN_LOADED if "funcad.backends.emission" in sys.modules else LONG_LOOP
 
 
 def _length(jaxpr: Jaxpr) -> float:
     """How many equations of numbers take as long as one run."""
-    return len(jaxpr.equations) + estimate(jaxpr) / IN_PYTHON
+    return A_RUN + len(jaxpr.equations) + estimate(jaxpr) / IN_PYTHON
 
 
 def _turning(program: EngineProgram, values: list[Any]) -> list[Any]:

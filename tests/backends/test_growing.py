@@ -156,7 +156,9 @@ def test_memory_is_given_back_when_the_program_leaves():
 @pytest.mark.parametrize("name", STEPS)
 def test_without_jit_the_lists_go_from_program_to_program(name, monkeypatch):
     step, x = STEPS[name]
-    monkeypatch.setattr(engines, "LONG_LOOP", 100)
+    monkeypatch.setattr(engines, "LONG_LOOP", 250)
+    monkeypatch.setattr(engines, "WHEN_LOADED", 1)
+    monkeypatch.setattr(engines, "TIER_UP_RUNS", 0)  # native code does not wait
     f = turns(step, 7)
     real = f if x.dtype.kind != "c" else lambda x: np.real(f(x))
     taken = []

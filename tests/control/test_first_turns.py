@@ -8,6 +8,7 @@ import pytest
 import funcad as fc
 from funcad.backends import engines
 from funcad.backends.engines import made
+from funcad.backends.native import target
 from funcad.control import loop_run
 from tests.unseen import Noted
 
@@ -17,6 +18,7 @@ FEW, TURNS = 500, 3000
 @pytest.fixture(autouse=True)
 def soon_long(monkeypatch):
     monkeypatch.setattr(engines, "LONG_LOOP", FEW)
+    monkeypatch.setattr(engines, "WHEN_LOADED", 1)  # whatever ran before
 
 
 def looped(turns, stacked):
@@ -71,3 +73,14 @@ def test_short_loops_are_compiled_when_turns_have_cost_as_much(transform):
     assert made["compiled"] == compiled
     np.testing.assert_allclose([f(0.3) for _ in range(FEW // 5)], first, rtol=1e-13)
     assert made["compiled"] > compiled
+
+
+def test_an_unjitted_loop_is_a_text_for_numpy_before_it_is_native():
+    f = looped(TURNS + 2, False)
+    first = f(0.8)
+    compiled = made["compiled"]
+    assert [f(0.8) for _ in range(engines.TIER_UP_RUNS // 2)] == [first] * (engines.TIER_UP_RUNS // 2)
+    assert made["compiled"] == compiled
+    found = [f(0.8) for _ in range(engines.TIER_UP_RUNS)]
+    np.testing.assert_allclose(found, first, rtol=1e-12)
+    assert made["compiled"] > compiled or not target.available()
