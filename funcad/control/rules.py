@@ -36,6 +36,8 @@ from funcad.api.border import (  # isort: skip
 )  # fmt: skip
 
 axis_env = OnDemand("funcad.primitives.axis_env")
+control_call = OnDemand("funcad.control.call")
+interpreter = OnDemand("funcad.backends.interpreter")
 masked_rules = OnDemand("funcad.masks.masked_rules")
 
 
@@ -463,3 +465,22 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
 
     converted.traced = jaxpr, fixed, store.tree  # type: ignore[attr-defined]
     return converted, values
+
+
+def by_points(converted: Callable[..., Any]) -> Callable[..., Any]:
+    """`converted(*args, *values)` of `closure_convert`, whose arguments are one array each, for NumPy's arrays and numbers.
+
+    For solvers, which ask one point after the other. Each bit is NumPy's, as differences by steps of 1e-8 want it.
+    """
+    jaxpr, fixed, structure = converted.traced  # type: ignore[attr-defined]
+    program = interpreter.program_of(control_call.interned(jaxpr))
+    places = [i for i, c in enumerate(fixed) if c is None]
+    n_args = len(jaxpr.inputs) - len(fixed)
+
+    def at(*args: Any) -> Any:
+        operands = [*fixed, *args[:n_args]]
+        for i, value in zip(places, args[n_args:]):
+            operands[i] = value
+        return structure.unflatten(program.run(operands))
+
+    return at

@@ -8,6 +8,7 @@ import scipy.integrate
 import scipy.interpolate
 
 import funcad
+from funcad.backends.interpreter import counters
 from funcad.scipy import integrate, interpolate
 from funcad.scipy.integrate import odeint
 
@@ -178,3 +179,22 @@ def test_an_integrand_that_is_infinite_at_an_end_that_does_not_move(way):
     for function, slope in ((f, 8.0), (g, 24.0), (h, 3 * np.sqrt(2.0))):
         np.testing.assert_allclose(way(function, 2.0), slope, rtol=1e-6)
     np.testing.assert_allclose(way(funcad.grad(f), 2.0), 4.0, rtol=1e-6)
+
+
+INTEGRALS = {
+    "quad": lambda a: scipy.integrate.quad(lambda x: np.exp(-a * x), 0.0, 1.0)[0],
+    "dblquad": lambda a: scipy.integrate.dblquad(lambda y, x: np.exp(-a * (x + y)), 0.0, 1.0, 0.0, 1.0)[0],
+    "quad_vec": lambda a: scipy.integrate.quad_vec(lambda x: np.exp(-a * x) * np.ones(2), 0.0, 1.0)[0][1],
+}
+
+
+@pytest.mark.parametrize("name", INTEGRALS)
+def test_an_integrand_is_a_program(name: str) -> None:
+    g = funcad.grad(INTEGRALS[name])
+    inner = -np.expm1(-0.7) / 0.7
+    slope = np.exp(-0.7) / 0.7 + np.expm1(-0.7) / 0.7**2
+    expected = 2.0 * inner * slope if name == "dblquad" else slope
+    np.testing.assert_allclose([g(0.7), g(0.7)], expected, rtol=1e-9)
+    before = counters["programs"]
+    np.testing.assert_allclose(g(0.7), expected, rtol=1e-9)
+    assert counters["programs"] == before or name != "quad"  # around others stand new calls of the host

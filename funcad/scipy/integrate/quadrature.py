@@ -16,11 +16,11 @@ from funcad.api.tools import ShapeDtypeStruct, eval_shape
 from funcad.api.vjp import jvp, vjp
 from funcad.configuration import mirrors
 from funcad.control.callback import pure_callback
-from funcad.control.rules import closure_convert
+from funcad.control.rules import by_points, closure_convert
 from funcad.custom.custom_vjp import custom_vjp
 from funcad.host.real_types import is_a
 from funcad.ir.aval import Aval, aval_of, dtype_of, is_inexact, said, shape_of
-from funcad.ir.tracer import Tracer
+from funcad.ir.tracer import Tracer, concrete_value
 from funcad.jitted.jit import jit
 from funcad.numpy import calculus
 from funcad.numpy.dispatch import is_traced, refuse, where_am_i
@@ -50,12 +50,22 @@ def fixed_quad(func: Callable[..., Any], a: Any, b: Any, args: tuple = (), n: in
 _DOUBLE = Aval((), np.dtype(float))
 
 
+def _by_points(f: Callable[..., Any], a: Any, params: Any, others: Any, compiled: bool = False) -> Callable[..., Any]:
+    """The integrand for SciPy: f of a number, and of the leaves of params and others. `compiled`: where what holds it is."""
+    leaves, structure = tree.flatten((params, others))
+    flat = closure_convert(lambda x, *leaves: f(x, *structure.unflatten(leaves)), a, *leaves)[0]
+    later = compiled and any([type(concrete_value(v)) is Tracer for v in leaves])
+    return jit(flat) if later else by_points(flat)
+
+
 def _by_scipy(f: Callable[..., Any], options: dict[str, Any], a: Any, b: Any, params: Any, others: Any) -> Any:
     """(integral, estimate of its error)."""
     options = {k: v for k, v in options.items() if k != "moving"}
+    value_at = _by_points(f, a, params, others)
 
     def host(a: Any, b: Any, params: Any, others: Any) -> Any:
-        value, error = scipy_function("integrate.quad")(lambda x: float(f(np.float64(x), params, others)), a, b, **options)[:2]
+        leaves = tree.leaves((params, others))
+        value, error = scipy_function("integrate.quad")(lambda x: float(value_at(np.float64(x), *leaves)), a, b, **options)[:2]
         return np.float64(value), np.float64(error)
 
     return pure_callback(host, (_DOUBLE, _DOUBLE), a, b, params, others, vmap_method="sequential")
@@ -278,11 +288,12 @@ def tplquad(
 def _box_by_scipy(f: Callable[..., Any], options: dict[str, Any], a: Any, b: Any, params: Any, others: Any) -> Any:
     """(integral, estimate of its error)."""
     out = eval_shape(f, a, params, others)
-    value = jit(f)
+    value_at = _by_points(f, a, params, others, compiled=True)
     options = {k: v for k, v in options.items() if k != "moving"}
 
     def host(a: Any, b: Any, params: Any, others: Any) -> Any:
-        at = lambda x: np.asarray(value(np.float64(x), params, others))
+        leaves = tree.leaves((params, others))
+        at = lambda x: np.array(value_at(np.float64(x), *leaves))
         integral, error = scipy_function("integrate.quad_vec")(at, float(a), float(b), **options)[:2]
         return np.asarray(integral, out.dtype), np.float64(error)
 

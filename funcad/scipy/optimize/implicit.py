@@ -24,9 +24,8 @@ from funcad.api.jacobian import hessian, jacfwd
 from funcad.api.tools import ShapeDtypeStruct
 from funcad.api.vjp import jvp
 from funcad.api.vmap import vmap
-from funcad.backends.interpreter import program_of
 from funcad.control.callback import pure_callback
-from funcad.control.rules import closure_convert
+from funcad.control.rules import by_points, closure_convert
 from funcad.control.solve import custom_root
 from funcad.custom.custom_jvp import custom_jvp
 from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
@@ -114,18 +113,8 @@ class Hoisted:
     def plain(self) -> Flat:
         if self.error is not None:
             return self._checked(self.function)
-        jaxpr, fixed, structure = self.function.traced  # type: ignore[attr-defined]
-        program = program_of(jaxpr)
-        places = [i for i, c in enumerate(fixed) if c is None]
-        n_vectors = len(jaxpr.inputs) - len(fixed)
-
-        def run(*args: Any) -> Any:
-            operands = [*fixed, *args[:n_vectors]]
-            for i, value in zip(places, args[n_vectors:]):
-                operands[i] = value
-            return structure.unflatten(map(np.array, program.run(operands)))
-
-        return run
+        at = by_points(self.function)
+        return lambda *args: tree.map(np.array, at(*args))
 
     def compiled(self, transform: Callable[[Flat], Flat] = lambda f: f) -> Flat:
         derived = transform(self.function)
