@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from funcad import tree
 from funcad.backends.engines import estimate, run_jaxpr
-from funcad.control.call import call_p, compact, partial_call, scatter, square_of, turning
+from funcad.control.call import call_p, compact, interned, partial_call, scatter, square_of, turning
 from funcad.control.policies import MemoryBudget
 from funcad.control.rules import closes_over_tracer
 from funcad.errors import FuncadError
@@ -538,7 +538,7 @@ def checkpoint(
         if state.abstract is not None and state.abstract.recorder is not None and any(map(_is_caught, jaxpr.equations)):
             return runs(fun)(*args, **kwargs)  # in whose trace a `try` makes paths
         try:
-            return store.tree.unflatten(_again(jaxpr, [*consts, *leaves], policy))
+            return store.tree.unflatten(_again(interned(jaxpr), [*consts, *leaves], policy))
         except Exception as error:
             if isinstance(error, FuncadError) or jaxpr.has_effects:
                 raise

@@ -142,16 +142,15 @@ def lends_all(f: Any) -> bool:
 def begins_lending(f: Any) -> bool:
     """The same of a function that is about to run un-jitted, which is looked at the first time."""
     mark = f.__code__ if type(f) is types.FunctionType else mark_of(f)
-    if id(mark) in makers or type(mark) is not CodeType:
-        return id(mark) in makers
+    if id(mark) in makers or type(mark) is not CodeType or is_internal(mark.co_filename):
+        return id(mark) in makers  # funcad's own looks at what it calls itself
     codes = [mark] if type(f) is not types.FunctionType or f.__closure__ is None else _codes_in_cells(f)
     at = id(mark) if len(codes) == 1 else tuple([id(code) for code in codes])
     if at in plainly:
         return False
-    if not is_internal(mark.co_filename) and _acts_and_writes(f):
+    if _acts_and_writes(f):
         makers[id(mark)] = mark
         return True
-    # funcad's own looks at what it calls itself
     plainly[at] = [weakref.ref(code, functools.partial(_forget, at=at)) for code in codes]
     return False
 

@@ -8,6 +8,7 @@ import pytest
 
 import funcad as fc
 from funcad import checkpoint_policies as policies
+from funcad.backends.interpreter import counters
 from funcad.control.checkpoint import saved_residuals
 from funcad.errors import MissingRuleError, TracerBoolConversionError
 
@@ -337,3 +338,13 @@ def test_what_raises_after_an_effect_does_not_run_again(capsys):
     with pytest.raises(np.linalg.LinAlgError):
         fc.grad(fc.checkpoint(f))(1.0)
     assert capsys.readouterr().out == "once\n"
+
+
+def test_each_call_uses_the_programs_of_the_first():
+    layer = fc.checkpoint(body, policy=policies.everything_saveable)
+    g = fc.grad(lambda x: np.sum(layer(layer(x))))
+    expected = fc.grad(lambda x: np.sum(body(body(x))))(X)
+    np.testing.assert_array_equal([g(X), g(X)], [expected] * 2)
+    before = counters["programs"]
+    np.testing.assert_array_equal(g(X + 0.0), expected)
+    assert counters["programs"] == before
