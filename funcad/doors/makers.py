@@ -14,7 +14,7 @@ import numpy as np
 from funcad.configuration import OnDemand
 from funcad.doors.asking import holds_traced, is_tracing
 from funcad.doors.codes import Answer
-from funcad.host.conversions import SELDOM, needs_buffers, writing_users
+from funcad.host.conversions import SELDOM, looks_again, needs_buffers, writing_users
 from funcad.host.where import handing, internal, is_internal, state, tracing, users_frame
 from funcad.memo import table
 from funcad.writes.plain import buffer
@@ -52,7 +52,9 @@ def making(name: str, original: Callable[..., Any], traced: Callable[..., Any] |
             return True
         caller = sys._getframe(2).f_code
         direct = caller in handing
-        if state.running is None or not direct and internal.get(caller.co_filename) or not writing_users(state.running):
+        if state.running is None or not direct and internal.get(caller.co_filename):
+            return False
+        if not writing_users(state.running) and not looks_again(state.running, caller):
             return False
         code = tracing.shown_code(users_frame(2).f_code)
         if own_name == "ndarray" and (len(args) > 2 or not kwargs.keys() <= {"shape", "dtype"}):

@@ -73,6 +73,7 @@ _known = weak_table(  # which f refers to anew is learned when it writes into a 
     "function: the codes behind it that write, none if none does",
     same=None,
 )
+_asked = weak_table("host.asked", "code that writes: it asked for an array, and was looked for again", same=None)
 _learned: set[Any] = set()  # codes, which functions and methods made anew share, or types of callable objects
 SELDOM = frozenset(["arange", "linspace", "tri"])  # seldom written, and often handed to compiled code: only where learned
 makers = table(
@@ -214,6 +215,21 @@ def writing_users(trace: Any) -> list[Any]:
         trace.users = len(_learned), [user for user in functions_behind(trace.function) if needs_buffers(user)]
     found: list[Any] = trace.users[1]
     return found
+
+
+def looks_again(trace: Any, code: CodeType) -> bool:
+    """Does a code that asks for an array write, and was not behind the function when that was looked at?
+
+    A name may stand for another function by now.
+    """
+    if code in _asked or not _code_writes(code):
+        return False
+    _asked[code] = True
+    for user in functions_behind(trace.function):
+        with suppress(TypeError):
+            _known.pop(user, None)
+    trace.users = None
+    return bool(writing_users(trace))
 
 
 def marks_of(f: Any) -> set[Any]:

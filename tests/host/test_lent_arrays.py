@@ -236,3 +236,25 @@ def test_rules_get_traced_values_under_names_of_their_own() -> None:
 
     assert np.array_equal(funcad.jit(f)(X), 2.0 * X * X)
     assert len(held) == 10 and len(set(map(id, held))) == 10
+
+
+def test_a_name_may_stand_for_another_function_by_now() -> None:
+    counted: list[int] = []
+
+    def twice(x: Any) -> Any:
+        return np.sum(x * 2.0)
+
+    def fills(x: Any) -> Any:
+        counted.append(1)  # it is not started again
+        out = np.zeros(3)
+        out[0] = 3.0 * x[0]
+        return np.sum(out)
+
+    scope: dict[str, Any] = {"helper": twice}
+    exec("def loss(x):\n    return helper(x)", scope)
+    x = np.arange(1.0, 4.0)
+    assert list(funcad.grad(scope["loss"])(x)) == [2.0, 2.0, 2.0]
+    scope["helper"] = fills
+    assert list(funcad.grad(scope["loss"])(x)) == [3.0, 0.0, 0.0] and len(counted) == 1
+    scope["helper"] = twice
+    assert list(funcad.grad(scope["loss"])(x)) == [2.0, 2.0, 2.0]
