@@ -529,6 +529,7 @@ class Remade:
     shown: tuple[str, ...] = ()  # methods for users, which completion offers
     owners: tuple[type, ...] = ()  # the classes of which it is a method; `type`: it may be under @classmethod
     binds = True  # as a method it is the transform of the bound method
+    defined: tuple[str, ...] = ()  # attributes with rules of the user's, who may define them again
 
     def __dir__(self) -> list[str]:
         return [name for name in object.__dir__(self) if name.startswith("__")] + [*self.shown]
@@ -664,10 +665,10 @@ def _without_self(given_options: dict[str, Any]) -> dict[str, Any] | None:
     return options
 
 
-def with_rules(cls: Any, options: dict[str, Any], rules: dict[str, Any], f: Any) -> Any:
+def with_rules(cls: Any, options: dict[str, Any], rules: list[Any], f: Any) -> Any:
     """A function of a class of custom rules, which are set after it has been made."""
     made = cls(f, **options)
-    for name, rule in rules.items():
+    for name, rule in zip(cls.defined, rules):
         setattr(made, name, rule)
     return made
 

@@ -66,7 +66,7 @@ __all__ = [
 class _Rules:
     """Rules of one mode: a function of all the arguments that are differentiated, and which it covers (None: all)."""
 
-    __slots__ = ("make", "argnums")
+    __slots__ = ("make", "argnums", "__weakref__")
 
     def __init__(self, make: Callable[..., Any], argnums: Iterable[int] | None = None):
         self.make = make
@@ -94,6 +94,8 @@ class primitive:
     >>> grad(logsumexp)(np.zeros(2))
     array([0.5, 0.5])
     """
+
+    defined = ("vjps", "jvps")  # see `Remade`
 
     def __init__(self, fun: Callable[..., Any]):
         dress_as(self, fun)

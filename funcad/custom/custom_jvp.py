@@ -231,6 +231,7 @@ class custom_jvp(Remade):
     """
 
     shown = ("defjvp", "defjvps")
+    defined = ("_rule",)
 
     def __init__(self, fun: Callable[..., Any], nondiff_argnums: Any = (), nondiff_argnames: Any = ()):
         dress_as(self, fun)
@@ -242,8 +243,7 @@ class custom_jvp(Remade):
 
     def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
         options = {"nondiff_argnums": self._target.nums, "nondiff_argnames": self._target.names}
-        rules = {"_rule": self._rule}
-        return self._target.f, functools.partial(with_rules, type(self), options, rules)
+        return self._target.f, functools.partial(with_rules, type(self), options, [self._rule])
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

@@ -415,6 +415,7 @@ class custom_vjp(Remade):
     """
 
     shown = ("defjvp", "defvjp")
+    defined = ("_fwd", "_bwd", "_jvp")
 
     def __init__(self, fun: Callable[..., Any], nondiff_argnums: Any = (), nondiff_argnames: Any = ()):
         dress_as(self, fun)
@@ -428,7 +429,7 @@ class custom_vjp(Remade):
 
     def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
         options = {"nondiff_argnums": self._target.nums, "nondiff_argnames": self._target.names}
-        rules = {"_fwd": self._fwd, "_bwd": self._bwd, "_jvp": self._jvp}
+        rules = [self._fwd, self._bwd, self._jvp]
         return self._target.f, functools.partial(with_rules, type(self), options, rules)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:

@@ -187,6 +187,7 @@ class custom_vmap(Remade):
     """
 
     shown = ("def_vmap",)
+    defined = ("_rule",)
 
     def __init__(self, fun: Callable[..., Any]):
         dress_as(self, fun)
@@ -197,7 +198,7 @@ class custom_vmap(Remade):
         return f"<custom_vmap of {name_of(self._target.f)}>"
 
     def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
-        return self._target.f, functools.partial(with_rules, type(self), {}, {"_rule": self._rule})
+        return self._target.f, functools.partial(with_rules, type(self), {}, [self._rule])
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else functools.partial(self, instance)

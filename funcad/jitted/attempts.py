@@ -74,7 +74,7 @@ class Attempt(NamedTuple):
             made = bool(self.found.codes) and tracing.shown_code(self.found.codes[0]) is not self.found.codes[0]
             return self.found.settle(f, moved, not made)  # what a twin made is seen where it was made
         guards = run.guards or Guards([])
-        if run.ran or keeps_functions(jaxpr):
+        if run.ran or self.found.ruled or keeps_functions(jaxpr):
             if guards.inputs:  # what the walk compares may be one of them
                 raise Unplaced("")
             code = next((code for code, outside in run.ran if outside and not self.found.looks_at(code)), None)

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.api.border import name_of
 from funcad.host.real_types import is_a
 from funcad.ir.tracer import Tracer
 from funcad.reads.code_reads import MISSING, Reads, content, is_library, is_of_library, reads_of
@@ -57,6 +58,11 @@ _CATCHING = frozenset(["AttributeError", "Exception"])  # whoever says so may re
 _LEADING = ("__getattr__", "__getitem__", "__call__")  # methods that read attributes of names which no code of the user's says
 
 
+def _of_rules(x: Any) -> bool:
+    """Is it what holds a rule for each argument?"""
+    return type(x) in (tuple, dict) and any(map(callable, x.values() if type(x) is dict else x))
+
+
 def _is_plain_key(key: Any) -> bool:
     return is_scalar(key) or type(key) is tuple and all(map(_is_plain_key, key)) or type(key).__eq__ is object.__eq__
 
@@ -71,6 +77,7 @@ class Found:
         self.reads: list[Reads] = []
         self.stored_attributes: set[str] = set()
         self.alone = False  # has the function no twin, which would tell what it stores?
+        self.ruled = False  # are there rules of the user's, which may be defined again?
         constants = list(constants)
         while True:
             before = len(self.names) + len(self.asked)
@@ -203,7 +210,7 @@ class Found:
         if is_library(f):
             for i, (_, cell) in enumerate(closure):
                 x = content(cell)
-                if callable(x) and str(f.__globals__.get("__name__")).partition(".")[0] == "funcad":
+                if (callable(x) or _of_rules(x)) and str(f.__globals__.get("__name__")).partition(".")[0] == "funcad":
                     self.on_the_way(Place(cells, "cell", i, w.label), x)
             return
         reads = reads_of(f.__code__)
@@ -266,7 +273,10 @@ class Found:
         slots = [n for c in type(x).__mro__ for n in c.__dict__.get("__slots__", ()) if n[:2] != "__" and hasattr(x, n)]
         for name in [*dict_of(x), *slots]:
             v = getattr(x, name)
-            if callable(v) and (name == "__wrapped__" or name[:2] != "__") and type(v) is not weakref.ref:
+            if name in getattr(type(x), "defined", ()):
+                self.step(w, "attribute", name, v, f"a rule of {name_of(x)}")
+                self.ruled = True
+            elif callable(v) and (name == "__wrapped__" or name[:2] != "__") and type(v) is not weakref.ref:
                 self.on_the_way(Place(w, "attribute", name, w.label), v)
 
     def _object(self, w: Place, x: Any) -> None:
