@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.errors import FuncadError
 from funcad.host.real_types import is_a
 from funcad.host.where import Source, setting, state
 from funcad.ir.tracer import Tracer
@@ -56,6 +57,9 @@ def nothing_left(found: Found) -> Iterator[None]:
     except BaseException as error:
         for k in kept:
             k.restore(k.left(twinned and not isinstance(error, Refusal)))  # after which f runs once more, as it is
+        refusal = generators.taken_back()
+        if refusal is not None and isinstance(error, Exception) and not isinstance(error, FuncadError):
+            raise refusal from error  # f itself draws, and raises it
         raise
     left = [(k, names) for k in kept if (names := k.left(twinned))]
     if left:
@@ -64,10 +68,9 @@ def nothing_left(found: Found) -> Iterator[None]:
         for k in kept:
             k.restore(k.left(False))
         raise problem
-    generators.look()
-    if generators.moved:
-        generators.put_back()
-        raise Refusal(f"{generators.moved} draws, which moves the generator", "")
+    refusal = generators.taken_back()
+    if refusal is not None:
+        raise refusal
 
 
 def untwinned(observer: Any, f: Any) -> Any:
@@ -293,9 +296,14 @@ class _Generators:
             if not _same(read(), now):
                 self.moved = self.moved or label
 
-    def put_back(self) -> None:
+    def taken_back(self) -> Refusal | None:
+        """Where something else has moved one, all are as they were before, and the function is not compiled."""
+        self.look()
+        if not self.moved:
+            return None
         for _, _, write, before in self.states:
             write(before)
+        return Refusal(f"{self.moved} draws, which moves the generator", "")
 
 
 def _same(a: Any, b: Any) -> bool:

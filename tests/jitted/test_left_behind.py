@@ -13,6 +13,7 @@ import pytest
 import funcad
 from funcad import grad, jit, vmap
 from funcad.errors import UnexpectedTracerError
+from funcad.jitted import first_calls
 from tests.jitted.captured_cases import X, module
 
 
@@ -210,6 +211,49 @@ def test_a_generator_that_moves_moves_at_each_call(name: str) -> None:
         program = jit(f)
         found = [program(X) for _ in range(4)]
     np.testing.assert_array_equal(found, wanted)
+
+
+_DRAWING = {
+    "a generator": "rng.normal()",
+    "a generator in an object": "held.rng.normal()",
+    "a method": "draw()",
+    "Python's": "random.random()",
+    "NumPy's": "np.random.normal()",
+}
+_ENDS = {  # what a trace cannot do, or nobody can
+    "an array that was found": "w[:] -= x",
+    "a caught error": "try:\n        w[:] -= x\n    except Exception:\n        u = u * np.nan",
+    "an error of the function's own": "x.nowhere",
+}
+
+
+@pytest.mark.parametrize("way", ["jit", "without a source", "in a jitted function", "static"])
+@pytest.mark.parametrize("ends", _ENDS)
+@pytest.mark.parametrize("draws", _DRAWING)
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+def test_what_was_drawn_before_a_trace_failed_is_drawn_again(draws: str, ends: str, way: str, monkeypatch: Any) -> None:
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
+    text = f"def f(x, n=1):\n    u = {_DRAWING[draws]}\n    {_ENDS[ends]}\n    return u + x"
+    results = []
+    for how in ("plain", way):
+        held, rng = Holder(), np.random.default_rng(4)
+        random.seed(4), np.random.seed(4)
+        names = {"rng": rng, "held": held, "draw": rng.normal, "random": random, "w": np.zeros(3)}
+        f = module(text, way != "without a source", **names).f
+        if how == "in a jitted function":
+            inner = jit(f)
+            f = jit(lambda x, inner=inner: inner(x) * 1.0)
+        elif how != "plain":
+            f = jit(f, static_argnames="n")
+        results.append([])
+        for _ in range(4):
+            try:
+                results[-1].append(f(X, n=1) if how == "static" else f(X))
+            except AttributeError:
+                results[-1].append(X)
+        drawn = [rng.normal(), held.rng.normal(), random.random(), np.random.normal()]
+        results[-1] += [names["w"], drawn[:3], drawn[1:]]
+    np.testing.assert_array_equal(*results)
 
 
 def test_a_generator_made_inside_is_the_functions_own() -> None:
