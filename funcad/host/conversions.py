@@ -118,12 +118,12 @@ def starts_again(trace: Any, error: Exception) -> bool:
     _learned.update(marks)
     if any(["ndarray" in code.co_names for user in users for code in _codes_of(reached_from(user))]):
         tracing.learned(np.ndarray)
-    if stays:
-        return False
-    trace.lends, trace.late, trace.missed = True, False, None
     outer = trace.outer
     while outer is not None:  # has begun without
         outer.late, outer = True, outer.outer
+    if stays:
+        return False
+    trace.lends, trace.late, trace.missed = True, False, None
     return True
 
 

@@ -142,7 +142,7 @@ class Attempts:
         """The function's own, of these leaves."""
         return self.merged(*self.in_tree.unflatten(list(leaves)[: self.in_tree.num_leaves]))
 
-    def __call__(self, f: Any, leaves: Sequence[Any]) -> Attempt:
+    def of(self, f: Any, leaves: Sequence[Any]) -> Attempt:
         statics = [(label, held()) for label, held in self.statics]
         found = look(f, statics)
         found.alone = not self.twinned

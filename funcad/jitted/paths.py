@@ -68,7 +68,7 @@ class Paths:
     __slots__ += ("by_steps", "strange", "rounded", "fresh")
 
     def __init__(self, core: Any, attempt: Attempts, given: Given, numbers: bool, ordered: bool):
-        """`attempt(function, leaves)`: one run of the flat function that jit traces."""
+        """`attempts.of(function, leaves)`: one run of the flat function that jit traces."""
         self.name = name_of(core.f)
         self.attempt = attempt
         self.trie = Trie(core.fast_math, core.cache.account)
@@ -387,7 +387,7 @@ class Paths:
     ) -> Any:
         """Run Python on a trace of these values, after what is handed over, and keep the path."""
         counters["traces"] += 1
-        attempt = attempts(core.f, leaves)
+        attempt = attempts.of(core.f, leaves)
         recorder = Recorder(leaves, self.trie.inputs or None, self.trie.root, chain, env, most, core.cache.mixes)
         try:
             with attempt.looked_after(), many_objects():

@@ -119,7 +119,7 @@ class Tracing:
         result = self.result if recorder is not None else None
         counters["traces"] += 1
         attempt = Attempts(core, args, kwargs, self.in_tree, numbers, given)
-        first = attempt(core.f, leaves)
+        first = attempt.of(core.f, leaves)
         failed: Exception | None = None
         try:
             jaxpr, consts = self._run_of(first, recorder)
@@ -168,7 +168,7 @@ class Tracing:
         """Run f without its twin, whose run has failed, so that the error is that of the user's line."""
         attempt.twinned, again = False, None
         try:
-            again = attempt(self.core.f, self.leaves)
+            again = attempt.of(self.core.f, self.leaves)
         except Refusal:  # it cannot be run as it is
             pass
         if again is None:

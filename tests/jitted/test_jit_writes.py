@@ -12,6 +12,7 @@ import funcad
 from funcad import grad, jit, vmap
 from funcad.errors import SharedMemoryError, TracerArrayConversionError
 from funcad.host.real_types import contiguous, view_of_reshape
+from funcad.jitted import first_calls
 
 
 def add_and_double(a, b):
@@ -178,6 +179,27 @@ def test_arguments_that_are_not_differentiated_may_not_share_what_is_written():
         separate = grad(lambda a, b: (add_and_double(a, b) * b).sum(), argnums=i)(x[:3].copy(), x[1:].copy())
         np.testing.assert_array_equal(separate, 2 * x[1:] if i == 0 else 2 * x[:3] + 4 * x[1:])
     assert x.tolist() == [1.0, 2.0, 3.0, 4.0]
+
+
+@pytest.mark.parametrize("calls", ["a call", "a method of the array"])
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+def test_a_jitted_function_that_writes_into_an_array_it_found_in_another_one(calls: str, monkeypatch: pytest.MonkeyPatch):
+    """The trace of the outer one was started again without end."""
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
+    found = np.zeros(3)
+
+    @jit
+    def inner(x):
+        if calls == "a call":
+            np.subtract(found, x, out=found)
+        else:
+            found.__isub__(x)
+        return found + x
+
+    outer = jit(lambda x: 2.0 * inner(x))
+    for n in range(1, 5):
+        np.testing.assert_array_equal(outer(np.ones(3)), np.full(3, 2.0 - 2.0 * n))
+    assert found.tolist() == [-4.0] * 3
 
 
 BY_THE_TYPE = {
