@@ -31,6 +31,7 @@ from funcad.jitted.watched import Found, look
 from funcad.reads.code_reads import MISSING, content, own_method, stores_attribute
 from funcad.reads.places import bytes_of, dict_of
 from funcad.reads.refusals import Refusal
+from funcad.tree.containers import kind_of
 
 _SPEAKING = frozenset(  # of the module-level generators
     "random rvs shuffle sample resample bootstrap kmeans kmeans2 permutation_test monte_carlo_test goodness_of_fit"
@@ -105,34 +106,33 @@ def arguments_kept(found: Found, values: Iterator[Any] | list[Any]) -> Iterator[
 
     It gives a list for f's result: an argument that is returned keeps what was stored.
     """
-    objects = [x for x in values if type(x) is not Tracer and dict_of(x)] if found.stored_attributes else []
-    kept = [_Kept("an argument", x) for x in objects]
-    containers = [_Kept("an argument", x) for x in _containers(values)]
+    kept = [*_parts("an argument", values, None)]
     results: list[Any] = []
     yield results
-    for k in containers:
-        if names := k.left(False):
-            raise _stored(k.label_of(names[0]), names[0], False, found)
-    for k in kept:
-        for n, v in k.items().items() if not _holds(results, k.x) else ():
-            if type(v) is Tracer and v is not k.before.get(n) and n in found.stored_attributes:
-                raise _stored(k.label_of(n), n, True, found)
+    for k, whole in kept:
+        if (names := k.left(False)) and (whole is None or not _holds(results, whole)):
+            raise _stored(k.label_of(names[0]), names[0], k.is_object, found)
 
 
-def _containers(values: Iterable[Any]) -> Iterator[Any]:
-    """The lists and dicts that these are made of."""
+def _parts(label: str, values: Iterable[Any], whole: Any) -> Iterator[tuple[_Kept, Any]]:
+    """The containers and objects that these are made of, each with the outermost object that it is a part of."""
     for x in values:
-        if is_a(x, (list, dict)):
-            yield x
-        if is_a(x, (list, dict, tuple)):
-            yield from _containers(dict.values(x) if is_a(x, dict) else x)
+        if is_a(x, tuple):
+            for i, item in enumerate(x):
+                yield from _parts(f"{label}[{i}]", [item], whole)
+        elif x is not None and kind_of(type(x)) is not None and not is_a(x, np.ndarray):
+            k = _Kept(label, x)
+            outermost = x if whole is None and k.is_object else whole
+            yield k, outermost
+            for name, item in k.before.items():
+                yield from _parts(k.label_of(name), [item], outermost)
 
 
 def _holds(x: Any, wanted: Any) -> bool:
     """Is it in a container, or in one inside?"""
-    if type(x) not in (list, tuple, dict):
+    if not is_a(x, (list, tuple, dict)):
         return x is wanted
-    return any([_holds(v, wanted) for v in (x.values() if type(x) is dict else x)])
+    return any([_holds(v, wanted) for v in (x.values() if is_a(x, dict) else x)])
 
 
 def _length(x: Any) -> int:

@@ -253,10 +253,80 @@ def test_an_argument_that_is_changed_and_not_returned():
         np.testing.assert_array_equal(fc.jit(forgets)(p), [2.0, 2.0])
     np.testing.assert_array_equal(p.w, [2.0, 2.0])
     p.w = np.ones(2)
-    text = message(fc.jit(lambda ps: renames(ps[0])), [p])
-    assert "SimpleNamespace.act is 'relu', but the given SimpleNamespace.act is 'tanh'." in text
+    with pytest.warns(fc.NotCompiledWarning, match=r"an argument\[0\]\.act is stored, at .*\(renames\)"):
+        fc.jit(lambda ps: renames(ps[0]))([p])
+    assert p.act == "relu"
     np.testing.assert_array_equal(fc.jit(keeps)(p)["p"].w, [2.0, 2.0])
     np.testing.assert_array_equal(p.w, [1.0, 1.0])
+
+
+@dataclass
+class Head:
+    w: object
+
+
+@dataclass
+class Net:
+    head: Head
+    layers: list
+    seen: list
+
+    @fc.jit
+    def step(self, x):
+        self.head.w = self.head.w + x
+        return np.sum(self.head.w)
+
+
+def _head(net, x):
+    net.head.w = net.head.w + x
+    return np.sum(net.head.w)
+
+
+def _layer(net, x):
+    net.layers[0].w = net.layers[0].w + x
+    return np.sum(net.layers[0].w)
+
+
+def _append(net, x):
+    net.seen.append(1.0)
+    return np.sum(x) * len(net.seen)
+
+
+def net():
+    return Net(Head(np.zeros(2)), [Head(np.zeros(2))], [])
+
+
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+@pytest.mark.parametrize(
+    ("f", "way"), [(_head, fc.jit(_head)), (_layer, fc.jit(_layer)), (_append, fc.jit(_append)), (_head, Net.step)]
+)
+def test_what_is_stored_deep_in_an_argument_is_stored_in_the_callers(f, way):
+    plain, jitted = net(), net()
+    for k in range(3):
+        x = np.full(2, 1.0 + k)
+        assert way(jitted, x) == f(plain, x)
+        assert tree.all(tree.map(np.array_equal, jitted, plain))
+
+
+def test_deep_stores_name_the_variable_and_the_line():
+    given = net()
+    with pytest.warns(fc.NotCompiledWarning, match=r"an argument\.head\.w is stored, at .*\(step\)"):
+        given.step(np.ones(2))
+    with pytest.warns(fc.NotCompiledWarning, match=r"an argument\.layers\[0\]\.w is stored, at .*\(_layer\)"):
+        fc.jit(_layer)(given, np.ones(2))
+
+
+@pytest.mark.parametrize("result", [lambda net: (net,), lambda net: {"net": net}, lambda net: Pair(net, "")])
+def test_deep_stores_in_an_object_that_is_returned_stay_in_the_result(result):
+    @fc.jit
+    def keeps(net, x):
+        net.head.w = net.head.w + x
+        return result(net)
+
+    given = net()
+    for _ in range(3):
+        np.testing.assert_array_equal(tree.leaves(keeps(given, np.ones(2)))[0], [1.0, 1.0])
+        np.testing.assert_array_equal(given.head.w, [0.0, 0.0])
 
 
 def test_arrays_of_an_object_are_written_as_others_are():
