@@ -25,7 +25,7 @@ from funcad.host.conversions import lends_all, makers
 from funcad.host.where import setting, state, tracing
 from funcad.ir.jaxpr import Equation, Jaxpr, equation_has_effects, subjaxprs
 from funcad.jitted.jit_cache import Writes
-from funcad.jitted.left_behind import arguments_kept, nothing_left, untwinned
+from funcad.jitted.left_behind import arguments_kept, nothing_left, static_parts, untwinned
 from funcad.jitted.path_segments import Leaf
 from funcad.jitted.watched import Found, look
 from funcad.primitives.host import HostCall
@@ -116,6 +116,7 @@ class Attempts:
         self.positions = [again(a, of and not i) if static else None for i, (static, a) in enumerate(zip(chosen, args))]
         self.named = {k: again(v) if k in core.static_names else None for k, v in kwargs.items()}
         self.statics = [(label, again(a, of and not i)) for i, (label, a) in enumerate(core.static_values(args, kwargs))]
+        self.statics += [(label, again(x)) for label, x in static_parts((*args, *kwargs.values()))]
         self.twinned, self.unseen, self.chooses = has_twin(core.f), core.cache.unseen, core.cache.chooses
 
     def ordered_as(self, in_tree: Any) -> Attempts:

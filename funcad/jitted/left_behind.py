@@ -28,7 +28,7 @@ from funcad.host.real_types import is_a
 from funcad.host.where import Source, setting, state
 from funcad.ir.tracer import Tracer
 from funcad.jitted.watched import Found, look
-from funcad.reads.code_reads import MISSING, content, own_method, stores_attribute
+from funcad.reads.code_reads import MISSING, content, is_library, own_method, stores_attribute
 from funcad.reads.places import bytes_of, dict_of
 from funcad.reads.refusals import Refusal
 from funcad.tree.containers import kind_of
@@ -112,6 +112,15 @@ def arguments_kept(found: Found, values: Iterator[Any] | list[Any]) -> Iterator[
     for k, whole in kept:
         if (names := k.left(False)) and (whole is None or not _holds(results, whole)):
             raise _stored(k.label_of(names[0]), names[0], k.is_object, found)
+
+
+def static_parts(values: Iterable[Any]) -> Iterator[tuple[str, Any]]:
+    """The objects in the fields of arguments that are told by identity: they are not put together anew."""
+    for k, _ in _parts("an argument", values, None):
+        for name, x in k.before.items():
+            kind = type(x)
+            if not is_library(kind) and kind_of(kind) is None and kind.__eq__ is object.__eq__ or kind is types.MethodType:
+                yield k.label_of(name), x
 
 
 def _parts(label: str, values: Iterable[Any], whole: Any) -> Iterator[tuple[_Kept, Any]]:

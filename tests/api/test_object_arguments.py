@@ -337,3 +337,50 @@ def test_arrays_of_an_object_are_written_as_others_are():
     p = SimpleNamespace(w=np.ones(2), act="tanh")
     double(p)
     np.testing.assert_array_equal(p.w, [2.0, 2.0])
+
+
+class Settings:
+    def __init__(self):
+        self.n, self.table = 2.0, [3.0]
+
+    def times(self, x):
+        return x * self.n
+
+
+@dataclass
+class Configured:
+    w: object
+    settings: object = field(default=None, metadata={"static": True})
+    act: object = None
+
+
+READS = {
+    "an attribute": lambda p, x: x * p.settings.n,
+    "a container": lambda p, x: x * p.settings.table[0],
+    "a method": lambda p, x: p.settings.times(x),
+    "a bound method": lambda p, x: p.act(x),
+    "without a source": eval("lambda p, x: x * p.settings.n"),
+}
+
+
+@pytest.mark.parametrize("inside", [False, True])
+@pytest.mark.parametrize("name", READS)
+def test_what_is_read_of_an_object_in_a_static_field_is_read_at_each_call(name, inside):
+    settings = Settings()
+    p, f = Configured(np.ones(2), settings, settings.times), READS[name]
+    jitted = fc.jit(f)
+    outer = fc.jit(lambda ps, x: jitted(ps["p"][0], x)) if inside else None
+    for k in (2.0, 2.0, 2.0, 5.0, 7.0, 7.0):
+        settings.n = settings.table[0] = k
+        assert (outer({"p": [p]}, 1.0) if inside else jitted(p, 1.0)) == f(p, 1.0)
+
+
+def test_what_is_stored_in_an_object_in_a_static_field_is_stored_at_each_call():
+    @fc.jit
+    def counts(p, x):
+        p.settings.n = n = p.settings.n + 1.0
+        return x * n
+
+    p = Configured(np.ones(2), Settings())
+    assert [counts(p, 1.0) for _ in range(4)] == [3.0, 4.0, 5.0, 6.0]
+    assert p.settings.n == 6.0
