@@ -489,8 +489,6 @@ class Core:
         return is_no_argument(args[0], self.f)
 
     def _call(self, args: tuple, kwargs: dict, tries: int = 0) -> Any:
-        if tries > _MOST_TRIES:
-            raise Refusal("what it reads changes while it is called", "")
         with ExitStack() as making:
             return self._called(args, kwargs, tries, making)
 
@@ -513,7 +511,7 @@ class Core:
             return self._replayed(args, kwargs, leaves, entry, tries)
         captured = self._captured(entry)
         if captured is None:
-            return self._call(args, kwargs, tries + 1)
+            return self._again(args, kwargs, entry, tries)
         inputs = [*captured, *leaves]
         if entry.itself and self._waits(entry, inputs):
             return plainly(self, args, kwargs)
@@ -575,14 +573,20 @@ class Core:
             return None if found is None else [*found, *entry.consts[entry.watched.inputs :]]
         return entry.captured(self.f)
 
+    def _again(self, args: tuple, kwargs: dict, entry: Entry, tries: int) -> Any:
+        """The call once more, as what the program depends on has changed since it was found."""
+        if tries < _MOST_TRIES:
+            return self._call(args, kwargs, tries + 1)
+        label, line = entry.watched.changed(self.f) if entry.watched is not None else ("what it reads", "")
+        raise Refusal(f"{label} changes while it is called", line)
+
     def _replayed(self, args: tuple, kwargs: dict, leaves: list, entry: Entry, tries: int) -> Any:
         """A call of a function that stores in what was there before it: it is stored when the program has succeeded."""
         with lock:
-            if entry.watched is not None and not entry.watched.holds(self.f):  # another thread has stored meanwhile
-                return self._call(args, kwargs, tries + 1)
-            captured = self._captured(entry)
+            stored = entry.watched is not None and not entry.watched.holds(self.f)  # by another thread, meanwhile
+            captured = None if stored else self._captured(entry)
             if captured is None:
-                return self._call(args, kwargs, tries + 1)
+                return self._again(args, kwargs, entry, tries)
             inputs = [*captured, *leaves]
             if entry.written and not may_commit(entry, leaves):
                 return self.f(*args, **kwargs)

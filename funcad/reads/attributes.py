@@ -310,6 +310,9 @@ def _by_class(observer: Observer, x: Any, kind: type, name: str) -> Any:
     if way is staticmethod or way is classmethod:
         through(observer, at, "__func__", raw.__func__)
         return getattr(x, name)
+    if way is functools.singledispatchmethod:  # calls.py has the rest
+        through(observer, at, "dispatcher", raw.dispatcher)
+        return getattr(x, name)
     getter = raw_of(way, "__get__")[1]
     if is_users_function(getter):
         observer.guard(at, *reference(raw))

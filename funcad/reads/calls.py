@@ -45,7 +45,7 @@ from funcad.host.where import handing, state, tracing, unseen
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
 from funcad.reads.answered_calls import TEXTS, answers
-from funcad.reads.code_reads import COPYING, MISSING, copies, draws, is_library, is_of_library, top_of
+from funcad.reads.code_reads import COPYING, MISSING, content, copies, draws, is_library, is_of_library, top_of
 from funcad.reads.later import Later, LaterMethod, all_now, is_live, text
 from funcad.reads.lending import call_lending
 from funcad.reads.observer import CONTAINERS, DEEP, VIEWS, Observer, how_computed
@@ -61,6 +61,7 @@ from funcad.reads.attributes import (  # isort: skip
 
 _MANAGED = contextlib.contextmanager(lambda: None).__code__  # type: ignore[arg-type, return-value]
 _DISPATCHED = functools.singledispatch(lambda x: x).__code__
+_METHOD = getattr(functools.singledispatchmethod(lambda x: x).__get__(0), "__code__", None)
 _AS_THEY_ARE = frozenset(  # they look at their caller, or at nothing that can change
     [
         builtins.locals,
@@ -189,6 +190,11 @@ def _library(observer: Observer, f: Any, caller: Any) -> Any:
         return contextlib.contextmanager(twin_of(f.__wrapped__))
     if type(f) is types.FunctionType and f.__code__ is _DISPATCHED:
         return _dispatched(observer, f, caller)
+    if type(f) is types.FunctionType and f.__code__ is _METHOD:  # made anew at each access
+        held = {name: content(cell) for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ())}
+        for x in (held["obj"], held["self"].dispatcher) if id(f) in observer.origin else ():
+            observer.found_nowhere(x, f.__name__)
+        return _dispatched(observer, held["self"].dispatcher, caller, held["obj"], held["cls"])
     if f is builtins.globals:
         table = caller.__globals__
         of = observer.found_nowhere(caller, caller.__qualname__)
@@ -258,8 +264,8 @@ def _getter(observer: Observer, f: Any) -> Callable[[Any], Any]:
 _GETTERS = frozenset([operator.attrgetter, operator.methodcaller])
 
 
-def _dispatched(observer: Observer, f: Any, caller: Any) -> Any:
-    """A function of functools.singledispatch: what is registered now is a guard, and its twin is called."""
+def _dispatched(observer: Observer, f: Any, caller: Any, *of: Any) -> Any:
+    """A function of functools.singledispatch, or a method `of` an object: what is registered is compared, a twin called."""
     place = observer.origin.get(id(f))
     if place is not None:
         asked = observer.place(place, "attribute", "dispatch", place.label)
@@ -270,7 +276,8 @@ def _dispatched(observer: Observer, f: Any, caller: Any) -> Any:
         observer.keys(at, held)
         for kind, function in held.items():
             observer.read(at, "entry", kind, at.label, function)
-    return lambda *args, **kwargs: called(observer, f.dispatch(args[0].__class__), caller)(*args, **kwargs)
+    found = lambda x: f.dispatch(x.__class__).__get__(*of) if of else f.dispatch(x.__class__)
+    return lambda *args, **kwargs: called(observer, found(args[0]), caller)(*args, **kwargs)
 
 
 class LibraryCall:

@@ -478,6 +478,11 @@ class Guards:
         found = [other for w, x, holds in evaluated(self.places, f) if not holds for other in _others(w, x, 1)]
         return {label for label, x, known in found if is_number(x) and is_number(known)}
 
+    def changed(self, f: Any) -> tuple[str, str]:
+        """Something that is no longer as it was, and the line that reads it."""
+        found = [(w.label, str(w.source or "")) for w, _, holds in evaluated(self.places, f) if not holds]
+        return found[0] if found else ("what it reads", "")
+
     def changes(self, f: Any) -> list[str]:
         """What changed, for people."""
         return [text for w, x, holds in evaluated(self.places, f) if not holds for text in _told(w, x)]

@@ -16,6 +16,7 @@ import pytest
 import funcad
 from funcad import grad, hvp, jit
 from funcad.jitted import watched
+from funcad.jitted.jit import Core
 from tests.jitted.captured_cases import CASES, Options, Slots, X, check, module
 
 
@@ -275,6 +276,18 @@ def test_an_error_while_tracing_leaves_nothing_behind() -> None:
         program(X)
     made.k = 2.0
     check(program, made.f, X)
+
+
+def test_what_others_change_at_each_look_is_named(monkeypatch: Any) -> None:
+    found = module("k = 'a'\ndef f(x):\n    return x * len(k)")
+    f = jit(found.f)
+
+    def captured(self: Any, entry: Any) -> None:
+        found.k += "a"  # as another thread does
+
+    monkeypatch.setattr(Core, "_captured", captured)
+    with pytest.warns(funcad.NotCompiledWarning, match=r"global k changes while it is called, at .*:3 \(f\)"):
+        assert f(1.0) == len(found.k)
 
 
 def test_no_more_than_a_bounded_number_is_watched() -> None:
