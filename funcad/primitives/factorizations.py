@@ -2,7 +2,8 @@
 
 All act on the last two axes; see linalg.py for stack axes. The derivatives are those of the factors that LAPACK
 computes (R with a real diagonal, the pivots held), matrix products with inverses of triangles. `pinv` and `lstsq` have
-the formula for constant rank, which needs no gaps between singular values. `polar` is the derivative of the nuclear
+the formula for constant rank, which needs no gaps between singular values; where `rcond` may cut singular values that are
+not 0, the terms between these and the kept ones are added: see `stein`. `polar` is the derivative of the nuclear
 norm: its denominators are sums of singular values, so that equal ones are no trouble; directions whose singular value is
 0 are left out of it, which is the subgradient of least norm. The columns by which `full` completes Q follow from LAPACK's
 reflectors.
@@ -17,6 +18,7 @@ import numpy as np
 from funcad.errors import MissingRuleError
 from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.primitive import is_linear, not_linear
+from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import remembers
 from funcad.primitives import linear_systems
 from funcad.primitives.arithmetic import add, div, mul, neg, sub
@@ -24,7 +26,7 @@ from funcad.primitives.basic_indexing import take_along
 from funcad.primitives.comparison import eq, isnan, select
 from funcad.primitives.conversion import conj, convert, real, stop_gradient
 from funcad.primitives.eigen import columns, svd
-from funcad.primitives.families import REAL
+from funcad.primitives.families import REAL, sum_tangents
 from funcad.primitives.reduction import reduce_any
 from funcad.primitives.shape import broadcast_in_dim, concatenate, pad, reshape, slice_p, transpose
 
@@ -291,37 +293,74 @@ def solve(a: Any, b: Any) -> Any:
 # -- pseudo-inverse and least squares
 
 
-def _pinv_impl(xp: Any, a: Any, rcond: Any, *, hermitian: bool) -> Any:
+def _pinv_impl(xp: Any, a: Any, rcond: Any, *, hermitian: bool, truncates: bool) -> Any:
     if not a.size:
         return xp.empty((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
     options = {"hermitian": True} if hermitian and xp is np else {}
     return of_finite(xp, lambda a: xp.linalg.pinv(a, rcond, **options), a)[0]
 
 
-def _pinv_jvp(tangents: Any, out: Any, a: Any, rcond: Any, *, hermitian: bool) -> Any:
+def _stein_impl(xp: Any, f: Any, g: Any, r: Any) -> Any:
+    if not r.size or float(abs(f).max() * abs(g).max()) * f.shape[-1] * g.shape[-1] <= np.finfo(r.dtype).eps:
+        return r  # nothing is cut but zeros
+    (w, u), (z, v) = [of_finite(xp, xp.linalg.eigh, x) for x in (f, g)]
+    uh, vh = [xp.swapaxes(x.conj(), -1, -2) for x in (u, v)]
+    return u @ (uh @ r @ v / (1 - w[..., :, None] * z[..., None, :])) @ vh
+
+
+def _stein_jvp(tangents: Any, out: Any, f: Any, g: Any, r: Any) -> Any:
+    tf, tg, tr = tangents
+    by_f = None if tf is None else mm(mm(tf, out), g)
+    by_g = None if tg is None else mm(mm(f, out), tg)
+    return stein(f, g, sum_tangents([tr, by_f, by_g], add))
+
+
+def _stein_transpose(ct: Any, f: Any, g: Any, r: Any) -> list:
+    if is_linear(f) or is_linear(g):
+        raise not_linear("stein")
+    return [None, None, stein(conj(f), conj(g), ct)]
+
+
+# x = r + f x g of Hermitian f and g. With f of the kept singular values s (1 / s**2) and g of the cut ones c (c**2) that
+# divides what belongs to a pair of singular vectors by 1 - (c / s)**2; singular values may be equal but for these pairs.
+stein = stacked("stein", _stein_impl, lambda f, g, r: r, _stein_jvp, transpose=_stein_transpose)
+
+
+def _pinv_jvp(tangents: Any, out: Any, a: Any, rcond: Any, *, hermitian: bool, truncates: bool) -> Any:
     t, p = tangents[0], out
     if t is None:
         return None
     t = hermitian_part(t) if hermitian else t
     adjoint = mH(t)
-    first = mm(mm(p, mH(p)), adjoint)  # of the residual a p - 1
+    kept = mm(p, mH(p))
+    first = mm(kept, adjoint)  # of the residual a p - 1
     second = mm(mm(adjoint, mH(p)), p)  # of the residual p a - 1
     first = sub(first, mm(mm(first, a), p))
     second = sub(second, mm(p, mm(a, second)))
+    if truncates:
+        left = mH(sub(a, mm(mm(a, p), a)))  # what was cut
+        first = stein(kept, mm(mH(left), left), add(first, mm(mm(p, mH(second)), left)))
+        second = add(second, mm(mm(left, mH(first)), p))
     return add(sub(first, mm(p, mm(t, p))), second)
 
 
 pinv_p = stacked(
     "pinv",
     _pinv_impl,
-    lambda a, rcond, *, hermitian: Aval((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype),
+    lambda a, rcond, **params: Aval((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype),
     _pinv_jvp,
 )
 
 
+def _truncates(a: Any, rcond: Any) -> bool:
+    """Whether rcond may cut more than what is zero to rounding."""
+    known = concrete_value(rcond)
+    return type(known) is Tracer or bool((known > 4 * max(shape_of(a)[-2:]) * np.finfo(dtype_of(a)).eps).any())
+
+
 def pinv(a: Any, rcond: Any, *, hermitian: bool = False) -> Any:
     """The pseudo-inverse, leaving out singular values up to rcond (one per matrix) times the largest; constant rank assumed."""
-    return pinv_p(a, rcond, hermitian=hermitian)
+    return pinv_p(a, rcond, hermitian=hermitian, truncates=_truncates(a, rcond))
 
 
 def _lstsq_impl(xp: Any, a: Any, b: Any, *, rcond: float) -> Any:
@@ -335,10 +374,14 @@ def _lstsq_impl(xp: Any, a: Any, b: Any, *, rcond: float) -> Any:
 def _lstsq_jvp(tangents: Any, out: Any, a: Any, b: Any, *, rcond: float) -> Any:
     ta, tb = tangents
     shape = shape_of(a)
-    cut = broadcast_in_dim(REAL(dtype_of(a)).type(rcond), shape=shape[:-2], axes=())
-    p = pinv(a, cut)
+    least = REAL(dtype_of(a)).type(rcond)
+    cut, params = broadcast_in_dim(least, shape=shape[:-2], axes=()), {"hermitian": False, "truncates": _truncates(a, least)}
+    p = pinv_p(a, cut, **params)
     if ta is None:
         return mm(p, tb)
+    if params["truncates"]:
+        change = mm(_pinv_jvp([ta], p, a, cut, **params), b)
+        return change if tb is None else add(change, mm(p, tb))
     change = neg(mm(ta, out)) if tb is None else sub(tb, mm(ta, out))
     total = mm(p, change)
     adjoint, residual = mH(ta), sub(b, mm(a, out))

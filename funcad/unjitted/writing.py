@@ -130,7 +130,7 @@ SAMPLES: dict[str, list[Sample]] = {
     "logsumexp": _ALONG,
     "norm": _reduction(2),
     "nuclear_norm": [("ab", {})],
-    "pinv": [("ab ", {"hermitian": False})],
+    "pinv": [("ab ", {"hermitian": False, "truncates": False})],
     "reduce_max": _reduction(),
     "reduce_min": _reduction(),
     "reduce_prod": _reduction(2),

@@ -42,7 +42,7 @@ REFUSED = frozenset(
     # draws, which rewrite the bits of numbers or take as long as they take
     "draw fold_in random_binomial random_gamma random_gamma_grad random_poisson "
     # eigenvalues, singular values, what is made of them, transforms
-    "eig eigh eigvalsh svd svdvals schur spectral pinv lstsq polar polar_unitary nuclear_norm gap_quotient sqrtm logm "
+    "eig eigh eigvalsh svd svdvals schur spectral pinv lstsq polar polar_unitary nuclear_norm gap_quotient stein sqrtm logm "
     "logm_linear sylvester qr_raw fft trigonometric spline_filter "
     # what looks at values while it runs: sizes, lanes that go on, the bits of a number
     "adjugate_linear expm expm_linear triangular_only python_checked python_fsum python_round reduce_precision "

@@ -199,6 +199,40 @@ def test_matrix_norm_at_zero(order, dtype):
     assert np.isfinite(mixed).all() and mixed[1].any()
 
 
+def with_singular_values(m, n, s, complex_):
+    def turn(size):
+        return np.linalg.qr(RNG.normal(size=(size, size)) + 1j * complex_ * RNG.normal(size=(size, size)))[0]
+
+    a = turn(m)[:, : len(s)] * s @ turn(n)[: len(s)]
+    return a if complex_ else a.real
+
+
+@pytest.mark.parametrize("complex_", [False, True])
+@pytest.mark.parametrize(("m", "n"), [(3, 3), (4, 3), (3, 4)])
+@pytest.mark.parametrize("s", [(3.0, 2.0, 0.4), (3.0, 3.0, 1e-9), (3.0, 3.0, 0.0), (3.0, 1.0, 1.0), (3.0, 2.5, 2.0)])
+def test_pinv_and_lstsq_that_cut_singular_values(m, n, s, complex_):
+    a, b = with_singular_values(m, n, np.array(s), complex_), RNG.normal(size=(m, 2)) + 1j * complex_ * RNG.normal(size=(m, 2))
+
+    def solution(a, b):
+        return np.linalg.lstsq(a, b, rcond=0.5)[0]
+
+    def inverse(a):
+        return np.linalg.pinv(a, rcond=0.5)
+
+    for way in (lambda f: f, jit):
+        check_grads(way(inverse), (a,), order=2)
+        check_grads(way(solution), (a, b), order=2)
+    check_grads(vmap(inverse), (np.stack([a, 2 * a]),), order=2)
+    check_grads(lambda a: inverse(sym(a[:3, :3])) + np.linalg.pinv(sym(a[:3, :3]), 0.5, hermitian=True), (a,), order=2)
+    traced = jit(lambda a, cut: np.linalg.pinv(a, cut))
+    for _ in range(3):
+        np.testing.assert_allclose(jacobian_of(traced, a, 0.5), jacobian_of(inverse, a), rtol=1e-9, atol=1e-9)
+
+
+def jacobian_of(f, a, *others):
+    return jvp(lambda a: f(a, *others), (a,), (np.ones_like(a),))[1]
+
+
 def test_rank_deficient_pinv_has_the_constant_rank_formula():
     b, c = RNG.normal(size=(4, 2)), RNG.normal(size=(2, 3))
     check_grads(lambda b, c: np.linalg.pinv(b @ c, rcond=1e-10), (b, c), order=2, atol=1e-5, rtol=1e-5)

@@ -80,6 +80,10 @@ def hermitian_pinv(a, rcond, *, hermitian):
     return f.pinv(la.hermitian_part(a), rcond, hermitian=hermitian)
 
 
+def hermitian_stein(left, right, r):
+    return f.stein(la.hermitian_part(left), la.hermitian_part(right), r)
+
+
 def jax_sym(j, a):
     return (a + j.numpy.conj(j.numpy.swapaxes(a, -1, -2))) / 2
 
@@ -267,6 +271,18 @@ SPECS = [
         [(definite(3, 3), CUT), (H3, CUT)],
         nondiff=(1,),
         params={"hermitian": True},
+        dtypes=(),
+        tolerance=1e-5,
+    ),
+    spec(
+        f.stein,
+        hermitian_stein,
+        [
+            (H3 / 4, dagger(C3[:2, :2]) @ C3[:2, :2] / 60, C3[:, :2]),
+            (definite(3, 3) / 20, definite(3, 3, seed=2) / 20, regular(3, 3)),
+            (definite(2, 2, 2) / 20, definite(2, 2, 2, seed=2) / 20, regular(2, 2, 2)),
+            (np.zeros((2, 2)), np.eye(2), regular(2, 2)),
+        ],
         dtypes=(),
         tolerance=1e-5,
     ),

@@ -60,7 +60,7 @@ REFUSED: dict[str, str] = {
     "random_draw": "it draws from a generator of the host's",
     "host_read": "it reads what is outside of the program",
     **dict.fromkeys("eig eigh eigvalsh svd svdvals schur spectral pinv".split(), _NO_EIGENVALUES),
-    **dict.fromkeys("lstsq polar polar_unitary nuclear_norm gap_quotient".split(), _NO_EIGENVALUES),
+    **dict.fromkeys("lstsq polar polar_unitary nuclear_norm gap_quotient stein".split(), _NO_EIGENVALUES),
     **dict.fromkeys("sqrtm logm logm_linear sylvester".split(), _NO_EIGENVALUES),
     **dict.fromkeys("fft trigonometric".split(), "Fourier transforms have no C"),
     "qr_raw": "LAPACK's way to store Q has no C",

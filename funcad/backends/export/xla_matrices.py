@@ -173,11 +173,20 @@ def _polar(equation: Equation, values: list) -> Any:
 
 
 @rule("pinv")
-def _pinv(equation: Equation, values: list, *, hermitian: bool) -> Any:
+def _pinv(equation: Equation, values: list, *, hermitian: bool, truncates: bool) -> Any:
     a, cut = values
     if not a.size:
         return jnp.zeros(equation.outputs[0].aval.shape, a.dtype)
     return jnp.linalg.pinv(a, jnp.broadcast_to(cut, a.shape[:-2]), hermitian=hermitian)
+
+
+@rule("stein")
+def _stein(equation: Equation, values: list) -> Any:
+    f, g, r = values
+    if not r.size:
+        return r
+    (w, u), (z, v) = jnp.linalg.eigh(f), jnp.linalg.eigh(g)
+    return u @ (_adjoint(u) @ r @ v / (1 - w[..., :, None] * z[..., None, :])) @ _adjoint(v)
 
 
 @rule("lstsq")
