@@ -124,6 +124,7 @@ def stacked(
     multiple: int = 0,
     batch: Callable[..., Any] | None = None,
     kernel: str = "",
+    asserts: bool = False,
 ) -> Primitive:
     """A primitive on stacks of matrices whose leading axes are equal; `multiple` is its number of outputs, if several.
 
@@ -145,6 +146,7 @@ def stacked(
         batch=batch_rule,
         multiple=bool(multiple),
         fails=True,
+        asserts=asserts,
         ready=_ready(kernel, impl) if kernel else None,
     )
     return primitive

@@ -168,7 +168,7 @@ def symmetric_function(a: Any, function: Callable[[int, Any], Any]) -> Any:
 # order exists. The derivative of sqrtm solves the Sylvester equation X L + L X = E. All take stacks of square matrices.
 #
 # Traps: E is scaled to the size of A first, otherwise a large E costs digits of A's function. A real matrix whose square root
-# or logarithm is complex raises: the dtype of a result must not depend on values.
+# or logarithm is complex raises, though nobody reads it (`.imag` of a real one is 0): no result's dtype depends on values.
 
 
 def _square(name: str) -> Callable[..., Aval]:
@@ -252,7 +252,8 @@ def _with_frechet(name: str, value: Callable[[Any, Any], Any]) -> tuple[Primitiv
 
     linear = f"{name}_linear"
     linear_p = stacked(linear, _frechet_impl(value), _square(linear), linear_jvp, transpose=linear_transpose)
-    value_p = stacked(name, value, _square(name), lambda tangents, out, a: linear_p(a, tangents[0]))
+    rule = lambda tangents, out, a: linear_p(a, tangents[0])
+    value_p = stacked(name, value, _square(name), rule, asserts=name == "logm")
     return value_p, linear_p
 
 
@@ -302,7 +303,11 @@ sylvester = stacked(
 )
 # The principal square root of matrices (..., n, n).
 sqrtm = stacked(
-    "sqrtm", _root_value("sqrtm"), _square("sqrtm"), lambda tangents, out, a: sylvester(out, out, tangents[0])
+    "sqrtm",
+    _root_value("sqrtm"),
+    _square("sqrtm"),
+    lambda tangents, out, a: sylvester(out, out, tangents[0]),
+    asserts=True,
 )
 
 

@@ -79,6 +79,37 @@ def test_real_matrices_without_real_root_or_logarithm():
     assert linalg.sqrtm(np.diag([-1.0, 2.0])).dtype == complex  # untraced: SciPy's own
 
 
+def spectrum_of(*blocks):
+    """A real matrix with these numbers and rotations on the diagonal of a similar one."""
+    a = scipy.linalg.block_diag(*blocks)
+    turn = np.eye(len(a)) + 0.3 * np.cos(np.arange(len(a) ** 2.0)).reshape(a.shape)
+    return turn @ a @ np.linalg.inv(turn)
+
+
+@pytest.mark.parametrize(
+    "f", [linalg.sqrtm, linalg.logm, lambda a: linalg.fractional_matrix_power(a, 0.3)], ids=["sqrtm", "logm", "power"]
+)
+@pytest.mark.parametrize("blocks", [
+    (-0.7, [[-0.9, 1.4], [-1.4, -0.9]], 1.8), (-0.7, -0.9, [[-2.0, 0.6], [-0.6, -2.0]]), (-1.3, -0.4, 0.2), (-1.0, -2.0)
+])  # fmt: skip
+def test_roots_of_negative_eigenvalues_are_scipys(f, blocks):
+    a = spectrum_of(*blocks)
+    t, h = np.sin(np.arange(a.size)).reshape(a.shape), 1e-5
+    value, slope = f(a), lambda a: jvp(f, (a,), (t,))[1]
+    for found in (jvp(f, (a,), (t,))[0], vmap(f)(np.stack([a, a @ a]))[0]):
+        np.testing.assert_allclose(found, value, rtol=1e-8, atol=1e-8)
+    np.testing.assert_allclose(slope(a), (f(a + h * t) - f(a - h * t)) / (2 * h), rtol=1e-5, atol=1e-5)
+    second = jvp(slope, (a,), (t,))[1]
+    np.testing.assert_allclose(second, (slope(a + h * t) - slope(a - h * t)) / (2 * h), rtol=1e-4, atol=1e-4)
+    loss = lambda a: np.sum(np.abs(f(a) - 0.3j))
+    imaginary, backward = jit(lambda a: f(a).imag), jit(grad(loss))
+    for _ in range(3):  # no program has the dtype: `.imag` of a real result would be 0
+        np.testing.assert_allclose(imaginary(a), value.imag, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(np.sum(backward(a) * t), jvp(loss, (a,), (t,))[1], rtol=1e-8)
+    with pytest.raises(ValueError, match=r"astype\(complex\)"):
+        scan(lambda carry, x: (carry, f(x).imag), 0.0, a[None])
+
+
 def test_schur_with_complex_pairs():
     with pytest.raises(NotImplementedError, match="output='complex'"):
         jvp(lambda a: linalg.schur(a)[0], (ROTATION,), (ROTATION,))

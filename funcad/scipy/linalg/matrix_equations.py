@@ -62,14 +62,20 @@ def expm_frechet(A: Any, E: Any, method: Any = None, compute_expm: bool = True, 
     return (m.expm(a), along) if compute_expm else along
 
 
-def _real_or_complex(function: Any, a: Any) -> Any:
-    """Of a real matrix a complex one where there is no real one, as SciPy gives it, if there is a value to tell by."""
+def _real_or_complex(function: Any, a: Any, turned_back: Any) -> Any:
+    """Of a real matrix a complex one where there is no real one, as SciPy gives it, if there is a value to tell by.
+
+    SciPy's roots of negative numbers are those above the cut. The matrix is turned so that no eigenvalue is near the cut, and
+    none comes across it: rounding would choose the side, in the blocks of a derivative above all.
+    """
     try:
         return function(a)
     except ValueError:
         if is_complex(a):
             raise
-        return function(convert(a, complex_dtype(dtype_of(a))))
+    lowest = np.min(np.angle(np.linalg.eigvals(stop_gradient(a))), axis=-1)
+    angle = 0.5 * (lowest + np.pi)[..., None, None]
+    return turned_back(function(np.exp(-1j * angle) * a), angle)
 
 
 @implements("linalg.sqrtm", lift=True)
@@ -85,7 +91,7 @@ def sqrtm(A: Any, disp: Any = None, blocksize: Any = None) -> Any:
     """
     unsupported("sqrtm", disp=disp, blocksize=blocksize)
     (a,) = _square("sqrtm", A)
-    return _real_or_complex(m.sqrtm, a)
+    return _real_or_complex(m.sqrtm, a, lambda root, angle: root * np.exp(0.5j * angle))
 
 
 @implements("linalg.logm", lift=True)
@@ -100,7 +106,7 @@ def logm(A: Any, disp: Any = None) -> Any:
     """
     unsupported("logm", disp=disp)
     (a,) = _square("logm", A)
-    return _real_or_complex(m.logm, a)
+    return _real_or_complex(m.logm, a, lambda log, angle: log + 1j * angle * identity(a))
 
 
 # -- trigonometric functions
