@@ -380,3 +380,43 @@ def test_the_dtype_of_an_operator_that_says_none():
 
     funcad.grad(f)(np.ones(2, np.float32))
     assert seen[:2] == [plain, np.float32]
+
+
+WAYS = {
+    "jvp": lambda f: lambda x: funcad.jvp(f, (x,), (x,))[0],
+    "vjp": lambda f: lambda x: funcad.vjp(f, x)[0],
+    "vmap": lambda f: lambda x: funcad.vmap(f)(x[None])[0],
+    "jit": funcad.jit,
+    "jitted jvp": lambda f: funcad.jit(lambda x: funcad.jvp(f, (x,), (x,))[0]),
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("solver", ["cg", "gmres", "bicgstab", "minres"])
+def test_a_column_has_a_vector_for_its_solution(solver, way):
+    m = (A.T @ A).toarray() + np.eye(N)
+    for matrix in (m, scipy.sparse.csr_array(m), scipy.sparse.linalg.aslinearoperator(m)):
+
+        def f(b, matrix=matrix):
+            return getattr(scipy.sparse.linalg, solver)(matrix, b, rtol=1e-12)[0]
+
+        mapped = way(f)
+        for _ in range(3):
+            np.testing.assert_allclose(mapped(B[:, None]), f(B[:, None]), rtol=1e-8)
+    assert ours.cg(m, B[:, None])[0].shape == (N, 1)  # as JAX's
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+@pytest.mark.parametrize("options", [{}, {"sigma": 0.3}], ids=["plain", "sigma"])
+@pytest.mark.parametrize("which", ["LM", "SM", "LA", "SA", "BE"])
+def test_eigenvalues_alone_are_in_scipys_order(which, options, way):
+    a = np.diag([-7.0, -4.1, -2.5, -1.0, 0.6, 1.4, 3.0, 5.2, 9.0]) + 0.1
+
+    def f(a):
+        return scipy.sparse.linalg.eigsh(a, 4, which=which, return_eigenvectors=False, **options)
+
+    mapped = way(f)
+    for _ in range(3):
+        np.testing.assert_allclose(mapped(a), f(a), rtol=1e-9)
+    h = 1e-6 * np.eye(9)
+    np.testing.assert_allclose(funcad.jvp(f, (a,), (np.eye(9),))[1], (f(a + h) - f(a - h)) / 2e-6, rtol=1e-6)

@@ -8,7 +8,7 @@ import scipy.interpolate
 import scipy.sparse.linalg
 
 import funcad.scipy.interpolate as ours
-from funcad import grad, jacfwd, jacrev, jit, vjp, vmap
+from funcad import grad, jacfwd, jacrev, jit, jvp, vjp, vmap
 from funcad.testing import check_grads
 
 pytestmark = pytest.mark.share(2)  # of its tables of cases
@@ -141,3 +141,17 @@ def test_what_jumps_is_refused():
         grad(lambda d: ours.RBFInterpolator(PLANE, d, neighbors=4)(INNER)[0])(HEIGHT)
     with pytest.raises(NotImplementedError, match="RBFInterpolator"):
         grad(lambda d: ours.griddata(PLANE, d, INNER, "cubic")[0])(HEIGHT)
+
+
+@pytest.mark.parametrize("extrapolate", [None, False, True, "periodic"])
+@pytest.mark.parametrize("periodic", [{"bc_type": "periodic"}, {"extrapolate": "periodic"}], ids=["spline", "extrapolated"])
+def test_roots_of_periodic_splines(periodic, extrapolate):
+    """SciPy finds those of the first and the last polynomial, outside of the interval, too."""
+    x = np.linspace(0, 6, 7)
+    y, t = [np.concatenate([z[:-1], z[:1]]) for z in (np.sin(2.1 * x) + 0.3, np.cos(x))]
+    f = lambda y: scipy.interpolate.CubicSpline(x, y, **periodic).solve(0.1, extrapolate=extrapolate)
+    slope = (f(y + 1e-6 * t) - f(y - 1e-6 * t)) / 2e-6
+    for way in (lambda f: f, jit):
+        value, found = way(lambda y: jvp(f, (y,), (t,)))(y)
+        np.testing.assert_allclose(value, f(y), rtol=1e-12)
+        np.testing.assert_allclose(found, slope, rtol=1e-6, atol=1e-7)

@@ -174,11 +174,11 @@ class Piecewise:
 
     def solve(self, y: Any = 0.0, discontinuity: bool = True, extrapolate: Any = None) -> Any:
         """Where it is y: how often is asked at the values; two steps of Newton's from there have the roots' derivatives."""
-        extrapolate = self.extrapolate if extrapolate is None else bool(extrapolate)
+        extrapolate = bool(self.extrapolate if extrapolate is None else extrapolate)  # "periodic" goes on, too
         if len(shape_of(self.c)) != 2:
             raise ValueError("solve takes polynomials with one value")
         kind = scipy_function("interpolate.PPoly")
-        find = lambda x, c, y: (kind(c, x).solve(float(y), bool(discontinuity), bool(extrapolate)),)
+        find = lambda x, c, y: (kind(c, x).solve(float(y), bool(discontinuity), extrapolate),)
         structure = Tracer.namespace.scipy.spatial.structures.structure
         (at,) = structure(find, [(np.float64, (None,))], self.x, self.c, y)
         root = at

@@ -384,7 +384,11 @@ def eigsh(
     w, v = _on_host(host, [(k,), (n, k)], data)
     pairs = [_pair(row, col, data, v[:, i], w[i]) for i in range(k)]
     values = fnp.stack([w for _, w in pairs])
-    return (values, fnp.stack([v for v, _ in pairs], 1)) if return_eigenvectors else values
+    if return_eigenvectors:
+        return values, fnp.stack([v for v, _ in pairs], 1)
+    if sigma is None and which in ("LM", "SA", "SM"):  # in ARPACK's order, which SciPy keeps
+        values = values[fnp.argsort({"LM": abs(values), "SA": -values, "SM": -abs(values)}[which])]
+    return values
 
 
 @api
