@@ -239,9 +239,12 @@ def wald(key: Any, mean: Any, shape: Any = None, dtype: Any = None) -> Any:
     keys = split(key)
     y = draw(keys[0], "normal", dtype, shape) ** 2
     z = draw(keys[1], "unit", dtype, shape)
-    square = mean * mean
-    x = mean + square * y / 2 - mean / 2 * np.sqrt(4 * mean * y + square * (y * y))
-    return np.where(z <= mean / (mean + x), x, square / x)[()]
+    far = mean * y
+    x = 2 * mean / (2 + far + np.sqrt(far) * np.sqrt(4 + far))  # the smaller root: nothing cancels
+    if dtype.itemsize < 4:  # JAX's numbers, which are rounded much
+        theirs = mean + mean * far / 2 - mean / 2 * np.sqrt(4 * far + far * far)
+        x = np.where(theirs > 0, theirs, x)
+    return np.where(z <= mean / (mean + x), x, mean * (mean / x))[()]
 
 
 # -- discrete distributions: integers (and counts as floats), which have no derivative

@@ -381,6 +381,36 @@ def test_geometric_counts_without_an_end_are_the_largest(way: Any, p: float, dty
         np.testing.assert_array_equal(f(p), 0 if np.isnan(p) else np.iinfo(dtype).max)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("mean", [1e8, 1e15])
+def test_wald_numbers_of_large_means_are_those_of_a_levy_law(mean: float, dtype: Any) -> None:
+    f = lambda m: random.wald(KEY, m, (400,), dtype)
+    x, dx = jvp(f, (mean,), (1.0,))
+    assert (x > 0).all() and np.isfinite(dx).all()
+    assert st.kstest(x, st.levy.cdf).pvalue > 1e-3
+    jitted = jit(f)
+    for found in (jitted(mean), jitted(mean), jitted(mean), vmap(f)(np.array([mean]))[0]):
+        np.testing.assert_allclose(found, x, rtol=1e-5)
+
+
+def test_wald_numbers_of_moderate_means_solve_the_equation_of_their_squares() -> None:
+    """mean * y * x = (x - mean)**2, of the normal number whose square is y."""
+    for mean in (1e-3, 1.0, 50.0, 1e6):
+        x = random.wald(KEY, mean, (100,))
+        y = random.normal(random.split(KEY)[0], (100,)) ** 2
+        np.testing.assert_allclose((x / mean - 1) ** 2, y * x, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("dtype", [np.int8, np.uint16, np.int32, np.int64])
+@pytest.mark.parametrize("rate", [1e20, 1e30])
+@pytest.mark.parametrize("way", [lambda f: f, jit, lambda f: lambda rate: vmap(f)(np.array([rate]))[0]])
+def test_poisson_counts_end_at_the_largest_integer(way: Any, rate: float, dtype: Any) -> None:
+    """As JAX's."""
+    f = way(lambda rate: random.poisson(KEY, rate, (3,), dtype))
+    for _ in range(3):
+        np.testing.assert_array_equal(f(rate), np.iinfo(dtype).max)
+
+
 # -- keys through the transforms
 
 
