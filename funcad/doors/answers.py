@@ -247,10 +247,12 @@ def _one_by_one(f: np.vectorize, args: tuple, kwargs: dict[str, Any]) -> Any:
     for at in np.ndindex(shape):
         here = [columns[i][at] if i in columns else v for i, v in enumerate(values)]
         results.append(f.pyfunc(*here[: len(args)], **dict(zip(names, here[len(args) :]))))
-    make = ours("numpy.array")
-    if isinstance(results[0], tuple):
-        return tuple([np.reshape(make(list(column)), shape) for column in zip(*results)])
-    return np.reshape(make(results), shape)
+    make, several = ours("numpy.array"), isinstance(results[0], tuple)
+    made = []
+    for i, column in enumerate(zip(*results) if several else [results]):
+        dtype = f.otypes[i] if f.otypes else make(column[0]).dtype  # the first result says it
+        made.append(np.reshape(make(list(column), dtype), shape))
+    return tuple(made) if several else made[0]
 
 
 def vectorized(name: str, original: Callable[..., Any]) -> Answer:

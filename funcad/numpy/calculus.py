@@ -58,7 +58,7 @@ def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
         if v is None:
             return []
         v = as_array(v)
-        if not aval_of(v).weak and not np.can_cast(dtype_of(v), dtype, "same_kind"):
+        if not np.can_cast(dtype_of(v), dtype, "same_kind"):
             raise TypeError(f"dtype of `{name}` must be compatible with input `ary` under the `same_kind` rule.")
         return [beside(np.ravel(convert(strong(v), dtype)), x)]
 

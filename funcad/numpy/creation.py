@@ -399,7 +399,9 @@ def _linspace(
     result = ramp * step + start if parts > 0 else np.broadcast_to(start, (n, *shape))
     if endpoint and n > 1:
         result = np.concatenate([result[:-1], expand(stop, (0,))])
-    result = result if dtype is None else convert(result, np.dtype(dtype))
+    if dtype is not None:
+        target = np.dtype(dtype)
+        result = convert(np.floor(result) if target.kind in "iu" else result, target)
     result = np.moveaxis(result, 0, axis) if axis != 0 else result
     return (result, step) if retstep else result
 

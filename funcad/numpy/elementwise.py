@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import index
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,8 @@ def clip(
 ) -> Any:  # fmt: skip
     """`numpy.clip`; the bounds are differentiable; where x equals one, each gets half the derivative (as `maximum`)."""
     refuse("np.clip", where=None if where is True else where, casting=None if casting == "same_kind" else casting)
+    if not (a_min is a_max is None or min is max is None):
+        raise ValueError("np.clip takes a_min and a_max or `min` and `max`, not both")
     low, high = a_min if min is None else min, a_max if max is None else max
     a = array_of(a)
     if NARROW and is_narrow(aval_of(a).dtype) and not written_for_others():  # NumPy has no loop for these
@@ -75,7 +78,7 @@ def clip(
 
 @implements("round", "around")
 def round_(a: Any, decimals: int = 0, out: Any = None) -> Any:
-    a = as_array(a)
+    a, decimals = as_array(a), index(decimals)
     aval = aval_of(a)
     if aval.dtype.kind == "b":
         np.round(np.ones(1, bool), decimals)  # which raises, unless there are no decimals

@@ -140,7 +140,10 @@ def block(arrays: Any) -> Any:
     """`numpy.block`: nested lists, the innermost joined along the last axis."""
 
     def depth(x: Any) -> int:
-        return 1 + max([depth(v) for v in x]) if isinstance(x, list) else 0
+        levels = {depth(v) for v in x} if isinstance(x, list) else {-1}
+        if len(levels) > 1:
+            raise ValueError("List depths are mismatched.")
+        return 1 + max(levels)
 
     levels = depth(arrays)
 

@@ -64,6 +64,9 @@ def vectorize(
         results = result if isinstance(result, tuple) else (result,)
         if len(results) != len(dtypes):
             raise ValueError(f"vectorize: otypes has {len(dtypes)} entries, the function gives {len(results)} results")
+        for r, t in zip(results, dtypes):
+            if aval_of(array_of(r)).dtype.kind == "c":
+                np.array(1j, t)  # NumPy's TypeError where t is real
         cast = tuple([convert(array_of(r), t) for r, t in zip(results, dtypes)])
         return cast if isinstance(result, tuple) else cast[0]
 

@@ -484,8 +484,9 @@ def merge_axes(x: Any, axes: tuple[int, ...]) -> tuple[Any, int, Callable[[Any],
     return one, len(kept), lambda y: transpose(reshape(y, shape=moved), perm=inverse)
 
 
-def check_kth(a: Any, kth: Any, axis: Any) -> None:
-    """Of np.partition: NumPy's error if there is no such position along the axis."""
+def check_kth(a: Any, kth: Any, axis: Any, kind: Any) -> None:
+    """Of np.partition: NumPy's error if there is no such kind, or no such position along the axis."""
+    np.partition((0,), 0, kind=kind)
     aval = aval_of(array_of(a))
     n = aval.size if axis is None or not aval.shape else aval.shape[axis_of(axis, len(aval.shape))]
     if n and not np.all((np.asarray(kth) >= -n) & (np.asarray(kth) < n)):

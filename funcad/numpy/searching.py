@@ -219,6 +219,7 @@ def _turned(x: Any) -> Any:
 @implements("sort", by_kind=True)
 def _sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = None) -> Any:
     refuse("np.sort", order=order)
+    np.empty(0).sort(kind=kind, stable=stable)  # NumPy's errors
     x, axis = _sort_arguments(a, axis)
     return _turned(sorting.sort(_turned(x), axis)) if descending else sorting.sort(x, axis)
 
@@ -247,6 +248,7 @@ def _argsort(
     a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = None
 ) -> Any:
     refuse("np.argsort", order=order)
+    np.empty(0).sort(kind=kind, stable=stable)  # NumPy's errors
     x, axis = _sort_arguments(a, None if np.ndim(a) == 0 and axis in (0, -1) else axis)  # of a number: [0], as NumPy has it
     if descending:
         return sorting.argsort(_turned(x), axis)
@@ -271,7 +273,7 @@ def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stab
 def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
     """`numpy.partition`; a full sort, which is one of the allowed answers."""
     refuse("np.partition", order=order)
-    check_kth(a, kth, axis)
+    check_kth(a, kth, axis, kind)
     return sort(a, axis)
 
 
@@ -279,13 +281,15 @@ def partition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order
 def argpartition(a: Any, kth: Any, axis: Any = -1, kind: str = "introselect", order: Any = None) -> Any:
     """`numpy.argpartition`; the order of a full sort, which is one of the allowed answers."""
     refuse("np.argpartition", order=order)
-    check_kth(a, kth, axis)
+    check_kth(a, kth, axis, kind)
     return argsort(a, axis)
 
 
 @implements("lexsort")
 def lexsort(keys: Any, axis: int = -1) -> Any:
     rows = [array_of(k.__array__() if conversion_of(type(k)) else k) for k in keys]  # an order has no labels
+    if len(set(map(shape_of, rows))) > 1:
+        raise ValueError("all keys need to be the same shape")
     axis = axis_of(axis, len(shape_of(rows[0])))
     order = sorting.argsort(rows[0], axis)
     for row in rows[1:]:
@@ -322,6 +326,8 @@ def digitize(x: Any, bins: Any, right: bool = False) -> Any:
     n = shape_of(bins)[0] if len(shape_of(bins)) == 1 else 0
     if n < 2:
         return searchsorted(bins, x, side)
+    if type(value) is np.ndarray:
+        np.digitize((), value)  # raises if they are not sorted
     falling = value[0] > value[-1]
     if type(value) is Tracer:
         return np.where(falling, n - searchsorted(bins[::-1], x, side), searchsorted(bins, x, side))
@@ -428,6 +434,7 @@ def bincount(x: Any, /, weights: Any = None, minlength: int = 0, *, length: int 
     """`numpy.bincount`; positions without a value need `length`, the size of the result (what lies beyond is left out)."""
     if length is None and not is_traced((x, weights)):
         return np.bincount(x, weights, minlength)  # a device's library answers for its arrays
+    np.bincount((), minlength=minlength)  # NumPy's error
     if length is None:
         positions = value_of(x, "np.bincount", "funcad.numpy.bincount(x, length=n) with a known n.", True)
         positions = positions if hasattr(positions, "shape") else np.asarray(positions)
@@ -503,6 +510,7 @@ def _inside(x: Any, condition: Any) -> Any:
 def choose(a: Any, choices: Any, out: Any = None, mode: str = "raise") -> Any:
     index, options = array_of(a), [array_of(c) for c in choices]
     n = len(options)
+    np.choose(0, (0,), mode=mode)  # NumPy's error
     if mode == "wrap":
         index = np.remainder(index, n)
     elif mode == "clip":

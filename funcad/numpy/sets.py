@@ -303,6 +303,7 @@ def _in_one(ar1: Any, ar2: Any, size: int | None, fill_value: Any, assume_unique
 @implements("isin")
 def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: bool = False, *, kind: Any = None) -> Any:
     x, tests = array_of(element), ravelled(array_of(test_elements))
+    np.isin(*[np.empty(0, aval_of(v).dtype) for v in (x, tests)], kind=kind)  # NumPy's errors
     found = np.any(np.equal(expand(x, (len(shape_of(x)),)), tests), axis=-1)
     return np.logical_not(found) if invert else found
 

@@ -14,7 +14,7 @@ import numpy as np
 from funcad.host.real_types import dtype_kind, wide
 from funcad.host.where import outside
 from funcad.ir.aval import aval_of, shape_of
-from funcad.ir.tracer import Tracer
+from funcad.ir.tracer import Tracer, concrete_value, has_value
 from funcad.memo import remembers
 from funcad.numpy import indexing, reductions
 from funcad.numpy.dispatch import implements, refuse
@@ -23,6 +23,7 @@ from funcad.numpy.reductions import counted, everywhere, float_of, mean, sum_, t
 from funcad.primitives import arithmetic, comparison, sorting
 from funcad.primitives.basic_indexing import take_along
 from funcad.primitives.conversion import conj, convert, real, stop_gradient
+from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_to, full, permute, reshape
 
 _NO = np._NoValue
@@ -70,12 +71,18 @@ def _variance(
     return result if shape_of(result) or type(result) is Tracer else result[()]
 
 
+def _ddof(ddof: Any, correction: Any) -> Any:
+    if correction is not _NO and ddof != 0:
+        raise ValueError("ddof and correction can't be provided simultaneously.")
+    return ddof if correction is _NO else correction
+
+
 @implements("var", by_kind=True)
 def var(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = _NO, *,
     where: Any = _NO, mean: Any = _NO, correction: Any = _NO,
 ) -> Any:  # fmt: skip
-    return _variance("np.var", a, axis, dtype, out, ddof if correction is _NO else correction, keepdims, where, mean)
+    return _variance("np.var", a, axis, dtype, out, _ddof(ddof, correction), keepdims, where, mean)
 
 
 @implements("std", by_kind=True)
@@ -86,7 +93,7 @@ def std(
     """`numpy.std`; where all elements are equal the derivative is 0 and has none; `std(x)**2` has all.
 
     Of a single element it is the constant 0, as is its square, which has all derivatives."""
-    square = _variance("np.std", a, axis, dtype, out, ddof if correction is _NO else correction, keepdims, where, mean)
+    square = _variance("np.std", a, axis, dtype, out, _ddof(ddof, correction), keepdims, where, mean)
     x = array_of(a)
     axes = axes_of(axis, len(shape_of(x)))
     if ddof or correction is not _NO or mean is not _NO:
@@ -118,6 +125,9 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: bool = Fals
         w = broadcast_to(w, shape_of(x))
     dtype = np.result_type(aval_of(x).dtype, aval_of(w).dtype, *(["f8"] if aval_of(x).dtype.kind in "biu" else []))
     scale = sum_(w, axis=axes, dtype=dtype, **keep)
+    total = concrete_value(scale)
+    if type(total) is not Tracer and not np.all(total):
+        raise ZeroDivisionError("Weights sum to zero, can't be normalized")
     result = np.divide(sum_(np.multiply(x, w), axis=axes, dtype=dtype, **keep), scale)
     return (result, np.broadcast_to(scale, shape_of(result))) if returned else result
 
@@ -419,7 +429,7 @@ def nanvar(
     where: Any = _NO, mean: Any = _NO, correction: Any = _NO,
 ) -> Any:  # fmt: skip
     x, valid, axis = _moment(a, axis)
-    ddof = ddof if correction is _NO else correction
+    ddof = _ddof(ddof, correction)
     return _variance("np.nanvar", x, axis, dtype, out, ddof, keepdims, _both(valid, where), mean)
 
 
@@ -429,7 +439,7 @@ def nanstd(
     where: Any = _NO, mean: Any = _NO, correction: Any = _NO,
 ) -> Any:  # fmt: skip
     x, valid, axis = _moment(a, axis)
-    ddof = ddof if correction is _NO else correction
+    ddof = _ddof(ddof, correction)
     return arithmetic.root(_variance("np.nanstd", x, axis, dtype, out, ddof, keepdims, _both(valid, where), mean))
 
 
@@ -489,6 +499,8 @@ def cov(
     x = array_of(m)
     if len(shape_of(x)) > 2:
         raise ValueError("m has more than 2 dimensions")
+    if ddof is not None and ddof != int(ddof):
+        raise ValueError("ddof must be integer")
 
     def rows(v: Any) -> Any:
         v = np.atleast_2d(array_of(v))
@@ -504,6 +516,9 @@ def cov(
         w = array_of(fweights)
     if aweights is not None:
         w = array_of(aweights) if w is None else np.multiply(w, aweights)
+    if w is not None:  # NumPy looks at the weights
+        given = [v if v is None or has_value(v) else np.ones(shape_of(v)) for v in (fweights, aweights)]
+        np.cov(*on_device_of((np.zeros(shape_of(x)),), (x,)), None, True, True, 0, *map(concrete_value, given))
     if w is None:
         center = np.mean(x, axis=1, keepdims=True)
         divisor: Any = shape_of(x)[1] - ddof

@@ -172,7 +172,7 @@ def function_out(name: str, out: Any, value: Any) -> Any:
     own, aval = aval_of(x), aval_of(value)
     if own.shape != aval.shape:
         raise ValueError(f"{label}: output array has the shape {_text(own.shape)}, the result {_text(aval.shape)}")
-    if name == "dot":
+    if name in ("dot", "multi_dot"):
         layout = strides.layout_of(x)
         if own.dtype != aval.dtype or layout is not None and not layout.flags.c_contiguous:
             raise ValueError(

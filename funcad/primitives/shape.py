@@ -68,6 +68,8 @@ def broadcast_to(x: Any, shape: tuple) -> Any:
     own = shape_of(x)
     if own == shape:
         return x
+    if shape and min(shape) < 0:
+        raise ValueError("all elements of broadcast shape must be non-negative")
     offset = len(shape) - len(own)
     return broadcast_in_dim(x, shape=shape, axes=tuple(range(offset, len(shape))))
 
