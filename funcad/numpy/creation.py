@@ -85,9 +85,9 @@ class _Doubtful(ViewStep):
 
     def shares(self, base: Any) -> bool:
         raise WriteError(
-            f"a write into {said(base)}, or into what np.asarray(x, order=...), np.ascontiguousarray(x) or "
-            f"np.asfortranarray(x) gave{where_am_i()}: whether NumPy copies there depends on the memory order, which is not "
-            "known here.\n"
+            f"a write into {said(base)}, or into what np.asarray(x, order=...), np.ascontiguousarray(x), "
+            f"np.asfortranarray(x) or x.astype(..., copy=False) gave{where_am_i()}: whether NumPy copies there depends on the "
+            "memory order, which is not known here.\n"
             "Remedy: x.copy(order=...), which always copies."
         )
 
@@ -129,11 +129,17 @@ def array(
             np.array(1j, dtype)  # NumPy's TypeError: it makes no real number of Python's complex ones
         x = convert(x, dtype)
     order = order_of(order, "CFAK", "K")
+    if copy is False and (own := layout_of(x) if x is object else [0]) is not None:
+        np.array(own, order=order, copy=False)  # type: ignore[call-overload]  # NumPy's error where it copies
     if copy or order in "CF":
         made = laid_out(x, order)
         if not copy and x is object:
             own = layout_of(x)
-            if own is None and (made is not x or x.box is not None and x.box.base is not None):
+            base = x.box and x.box.base
+            if own is None and base is not None and len(base.shape) == 1:
+                steps = x.box.step.lies(np.empty(base.shape))
+                own = None if steps.flags.c_contiguous else steps  # wherever the base lies
+            if own is None and (made is not x or base is not None):
                 made = linked(made, x, _Doubtful())
             elif own is not None and made is x and not (own.flags.c_contiguous if order == "C" else own.flags.f_contiguous):
                 made = fresh(x)  # one axis, but in steps

@@ -60,6 +60,8 @@ def astype(x: Any, dtype: Any, order: str = "K", casting: Any = "unsafe", subok:
     if dtype.kind == "O":
         return import_module("funcad.numpy.creation").objects_of(x)
     order, result = order_of(order, "CFAK", "K"), convert(x, dtype)
+    if not copy and x.shape and (order in "CF" or order == "A" and max(x.shape) == x.size):  # x itself, if it lies so
+        return import_module("funcad.numpy.creation").array(result, order="F" if order == "F" else "C", copy=None)
     if order != "K" or copy and result is x:
         result = laid_out(result, order)
     return fresh(result) if copy and result is x else result
@@ -69,8 +71,7 @@ def astype(x: Any, dtype: Any, order: str = "K", casting: Any = "unsafe", subok:
 def _reshape(x: Any, *shape: Any, order: str = "C", copy: Any = None) -> Any:
     if len(shape) == 1 and not is_a(shape[0], int) and hasattr(shape[0], "__iter__"):
         shape = shape[0]
-    made = shaping.reshape(x, shape) if order == "C" else shaping.reshape(x, shape, order=order)
-    return fresh(made) if copy else made
+    return shaping.reshape(x, shape) if order == "C" and copy is None else shaping.reshape(x, shape, order=order, copy=copy)
 
 
 @aliased("view")

@@ -51,7 +51,7 @@ def _shape_text(shape: tuple) -> str:
 
 @implements("reshape", alias="view", by_kind=True)
 def reshape(a: Any, /, shape: Any = None, order: str = "C", *, newshape: Any = None, copy: Any = None) -> Any:
-    """`numpy.reshape`; `copy=False` makes no difference, `newshape` is the old name of `shape`.
+    """`numpy.reshape`; `copy=False` is refused where NumPy would copy, `newshape` is the old name of `shape`.
 
     `order="A"` needs a traced value whose memory order is known: an argument, a captured array, a view of these, what was
     computed from them element by element; otherwise TypeError.

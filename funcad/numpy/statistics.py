@@ -284,14 +284,15 @@ def _quantile(
 ) -> Any:
     x = array_of(a)
     dtype = aval_of(x).dtype
-    if dtype.kind == "c":
+    if dtype.kind == "c" and method != "(median)":
         raise TypeError("a must be an array of real numbers")
     kind = "weak" if type(q) in (int, float) or type(q) is Tracer and q.aval.weak else "array" if np.ndim(q) else "number"
     own = _quantile_dtype(dtype, aval_of(array_of(q)).dtype, kind, method, scale)
     if method not in _PICKED:
         x = convert(x, float_of(dtype))
+    real = float_of(dtype).type(0).real.dtype
     if type(q) in (int, float) or type(q) is Tracer and q.aval.weak and q.aval.dtype.kind != "b":
-        q = convert(q, float_of(dtype))  # a Python number, traced or not, adapts
+        q = convert(q, real)  # a Python number, traced or not, adapts
     q = array_of(q)
     q = np.divide(q, scale) if scale != 1.0 else q
     if type(q) is not Tracer and not (np.all(q >= 0) and np.all(q <= 1)):
@@ -311,10 +312,10 @@ def _quantile(
             raise IndexError("index -1 is out of bounds for axis 0 with size 0")
         own = np.result_type(own, np.float64) if dtype_kind(own) != "f" else own
         n, ordered = 1, full(aval_of(ordered).update(shape=(*shape_of(ordered)[:-1], 1)), np.nan)
-    skip_nan = skip_nan and (dtype_kind(dtype) == "f" or not shape_of(lines)[-1])
+    skip_nan = skip_nan and (dtype_kind(dtype) in "fc" or not shape_of(lines)[-1])
     if skip_nan:
         count = np.sum(np.logical_not(np.isnan(ordered)), axis=-1, keepdims=True)
-        n = convert(count, float_of(dtype)) if shape_of(count) else count
+        n = convert(count, real) if shape_of(count) else count
 
     def one(p: Any) -> Any:
         if weights is None:
@@ -322,7 +323,7 @@ def _quantile(
         else:
             at = np.minimum(np.sum(reached < p, axis=-1, keepdims=True), n - 1)
             result = convert(np.take_along_axis(ordered, at, -1)[..., 0], own)
-        if dtype_kind(own) != "f":  # NumPy takes elements of an integer array as they are, there is no NaN
+        if dtype_kind(own) not in "fc":  # NumPy takes elements of an integer array as they are, there is no NaN
             return result
         return reductions.choice(np.equal(n, 0)[..., 0], np.nan, result) if skip_nan else _poisoned(result, ordered)
 

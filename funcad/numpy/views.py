@@ -434,6 +434,8 @@ def viewing(function: Any, implementation: Callable[..., Any], alias: str) -> Ca
         kind = type(found)
         if kind is not list and kind is not tuple:
             found = one(found, args, kwargs, None)
+            if kwargs.get("copy") is False and (layout := strides.layout_of(args[0])) is not None:
+                function(layout, *args[1:], **kwargs)  # NumPy's error where it copies
             return fresh(found) if kwargs.get("copy") else found
         if several and len(found) == len(args):
             return kind([one(x, (a,), kwargs, None) for x, a in zip(found, args)])

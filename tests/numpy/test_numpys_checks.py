@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from funcad import grad, jit, jvp, vmap
+from funcad.errors import WriteError
 
 X = np.array([1.0, 2.0, 3.0])
 
@@ -93,3 +94,61 @@ def test_vectorize_has_the_dtype_of_the_first_result() -> None:
     g = jit(lambda x: np.vectorize(lambda t: 1 if t > 1 else 2, otypes="d")(x))
     for _ in range(3):
         assert f(X + 0.25).dtype == float and f(X).dtype == int and g(X).dtype == float
+
+
+UNCOPIED: dict[str, Callable[[Any], Any]] = {
+    "np.reshape": lambda x: np.reshape(x.T, 6, copy=False),
+    "reshape": lambda x: x.T.reshape(6, copy=False),
+    "reshape to a shape in two": lambda x: x.T.reshape(3, 2, copy=False),
+    "in Fortran's order": lambda x: x.reshape((2, 3), order="F", copy=False),
+    "of a broadcast": lambda x: np.reshape(np.broadcast_to(x[0], (3, 2)), 6, copy=False),
+    "of a computed one": lambda x: (2 * x).T.reshape(6, copy=False),
+    "array in an order": lambda x: np.array(x.T, order="C", copy=False),
+    "array of a dtype": lambda x: np.asarray(x, dtype="f4", copy=False),
+    "array of a list": lambda x: np.array([x[0], x[1]], copy=False),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", UNCOPIED)
+def test_what_would_be_copied_is_refused(name: str, way: str) -> None:
+    with pytest.raises(ValueError, match="Unable to avoid"):
+        WAYS[way](UNCOPIED[name], X[:, None] * X[:2])
+
+
+@pytest.mark.parametrize("copy", [True, False, None])
+@pytest.mark.parametrize("trace", [grad, lambda f: jit(grad(f))])
+def test_reshape_that_shares_takes_writes(copy: bool | None, trace: Callable[..., Any]) -> None:
+    def f(x: Any) -> Any:
+        y = x * 1.0
+        y[::2].reshape((2, 1), copy=copy)[0] = 7.0
+        return y.sum() + np.array(y.reshape(2, 2).T, order="F", copy=False).sum()
+
+    g = trace(f)
+    for _ in range(3):
+        np.testing.assert_array_equal(g(np.arange(4.0)), [2.0 if copy else 0.0, 2.0, 2.0, 2.0])
+
+
+@pytest.mark.parametrize("order", ["C", "F", "A"])
+@pytest.mark.parametrize("part", [slice(1, None), slice(None, None, 2)])
+def test_astype_without_a_copy_shares_where_numpys_does(part: slice, order: Any) -> None:
+    def f(x: Any) -> Any:
+        y = np.sort(x)
+        y[part].astype(float, order=order, copy=False)[0] = 7.0
+        return y
+
+    x = np.arange(4.0)
+    np.testing.assert_array_equal(jvp(f, (x,), (x,))[0], f(x))
+    if part.step == 2:
+        np.testing.assert_array_equal(vmap(f)(x[None])[0], f(x))
+    else:  # it was a copy, always
+        with pytest.raises(WriteError, match="astype"):
+            vmap(f)(x[None])
+
+
+@pytest.mark.parametrize("way", ["jvp", "vmap"])
+@pytest.mark.parametrize("gap", [0.0, np.nan])
+def test_nanmedian_of_complex_numbers(gap: float, way: str) -> None:
+    z = np.array([1 + 2j, gap, 3 - 1j, 3 + 1j, 2.0])
+    f = lambda x: np.nanmedian(x[:, None] * z, axis=1)
+    np.testing.assert_allclose(WAYS[way](f, X)[0], f(X))
