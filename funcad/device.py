@@ -72,7 +72,7 @@ def device_put(x: Any, device: Any = None) -> Any:
     device_get, devices, default_device
     """
     kind, number = _kind(device, "device_put")
-    check_leaves(tree.leaves(x), "device_put: argument", x)
+    check_leaves(tree.leaves(x), "device_put: argument", x, given=True)
 
     return tree.map(lambda leaf: put(leaf, kind, number), x)
 

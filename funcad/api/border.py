@@ -182,11 +182,12 @@ def argument_aval(x: object) -> Any:
 
 
 def check_leaves(
-    leaves: Sequence[Any], what: str, example: Any = None, names: Sequence[str] | None = None, of: Any = None
-) -> None:
+    leaves: Sequence[Any], what: str, example: Any = None, names: Sequence[str] | None = None, given: bool = False,
+    of: Any = None,
+) -> None:  # fmt: skip
     """Every leaf must be an array or a number; `names`: of positional arguments, where static ones are another way.
 
-    `of`: a function, whose name follows `what` in messages.
+    `given`: they are arguments, where what has labels is refused. `of`: a function, whose name follows `what` in messages.
     """
     for i, x in enumerate(leaves):
         kind = type(x)
@@ -195,16 +196,16 @@ def check_leaves(
         if of is not None:
             what, of = f"{what} {name_of(of)}", None
         try:
-            (argument_aval if what.endswith(("argument", "primals")) else aval_of)(x)
+            (argument_aval if given else aval_of)(x)
         except FuncadError:  # it says more than that x is no array
             raise
         except TypeError as error:
-            paths = [] if example is None else tree.flatten_with_path(example)[0]
-            steps = paths[i][0] if i < len(paths) else ()
+            paths = (example.tree if type(example) is OutTree else tree.structure(example)).paths()
+            steps = paths[i] if i < len(paths) else ()
             path = f" at {tree.keystr(steps)}" if steps else ""
             if names is not None:  # of all arguments: (args, kwargs)
                 path = f" {_argument_name(steps, names)}{tree.keystr(steps[2:])}"
-            more = "" if "\nRemedy" in str(error) else _other_ways(x, what, steps, names)
+            more = "" if "\nRemedy" in str(error) else _other_ways(x, what, steps, names, given)
             raise TypeError(f"{what}{path}: {error}{more}") from None
 
 
@@ -212,7 +213,7 @@ def _argument_name(steps: tuple[Any, ...], names: Sequence[str]) -> str:
     return str(steps[1].key if steps[0].idx else names[steps[1].idx])
 
 
-def _other_ways(x: Any, what: str, steps: tuple[Any, ...], names: Sequence[str] | None) -> str:
+def _other_ways(x: Any, what: str, steps: tuple[Any, ...], names: Sequence[str] | None, given: bool) -> str:
     """How x, which was refused, can be handed over all the same."""
     lines = objects.registering(x)
     if lines:
@@ -221,7 +222,7 @@ def _other_ways(x: Any, what: str, steps: tuple[Any, ...], names: Sequence[str] 
         return "\nRemedy: pass a list, list(x): a generator can be read only once."
     if type(x) in (set, frozenset):
         return "\nRemedy: pass a sorted list: a set has no order that a derivative could keep."
-    if what.endswith("argument") and (names is None or not objects.is_static(x)):
+    if given and (names is None or not objects.is_static(x)):
         return _BIND
     if names is None:
         return "\nRemedy: return numbers and arrays; make text of them outside." if "output" in what and type(x) is str else ""
@@ -231,8 +232,8 @@ def _other_ways(x: Any, what: str, steps: tuple[Any, ...], names: Sequence[str] 
             "dataclass or a SimpleNamespace, where it is part of the structure."
         )
     name = _argument_name(steps, names)
-    given = f"static_argnames={name!r}" if name.isidentifier() else "static_argnums=..."
-    return f"\nRemedy: jit(..., {given}) makes it part of the signature; it must be hashable."
+    option = f"static_argnames={name!r}" if name.isidentifier() else "static_argnums=..."
+    return f"\nRemedy: jit(..., {option}) makes it part of the signature; it must be hashable."
 
 
 _BIND = (
@@ -354,14 +355,15 @@ def tangent_aval(x: Any) -> Aval:
 
 
 def check_tangents(
-    primals: Any, tangents: Any, what: str, primal_name: str, tangent_name: str, beside: Sequence[Any] | None = None
-) -> tuple[list, list, Any]:
+    primals: Any, tangents: Any, what: str, primal_name: str, tangent_name: str, beside: Sequence[Any] | None = None,
+    given: bool = False,
+) -> tuple[list, list, Any]:  # fmt: skip
     """Flatten both; check structure, shapes and dtypes. Integer primals take float0 (or are given as such): tangent None.
 
     Scalar tangents are moved to where the primals are, or the arrays in `beside`.
     """
     leaves, structure = tree.flatten(primals)
-    check_leaves(leaves, f"{what}: {primal_name}", primals)
+    check_leaves(leaves, f"{what}: {primal_name}", primals, given=given)
     found = check_flat(leaves, structure, tangents, what, primal_name, tangent_name, leaves if beside is None else beside)
     return leaves, found, structure
 
@@ -404,7 +406,7 @@ def _checked_tangent(p: Any, t: Any, what: str, path: Callable[[], str], primal_
             return None
         raise TangentMismatchError(
             f"{what}: {primal_name}{path()} is {aval:a}, which has no derivative, so {tangent_name}{path()} must be "
-            f"np.zeros({aval.shape}, funcad.float0); got {said(t)}."
+            f"{'None, or ' if what.startswith('bwd') else ''}np.zeros({aval.shape}, funcad.float0); got {said(t)}."
         )
     try:
         found = aval_of(t)
@@ -431,6 +433,11 @@ def _which_argument(n_args: int, what: str) -> str:
     if n_args:
         return f"argnums counts from 0: the last one here is argnums={n_args - 1}"
     return f"pass the argument by position, as in {what}(f)(x); grad takes argnames='x' for one that is passed by name"
+
+
+def check_function(f: Any, what: str) -> None:
+    if not callable(f):
+        raise TypeError(f"{what} takes a function, got {said(f)}.\nRemedy: {what}(f)(x) instead of {what}(f(x)).")
 
 
 def check_second(given: Any, what: str, option: str) -> None:
@@ -461,7 +468,7 @@ def normalize_argnums(argnums: Any, n_args: int, what: str) -> tuple[tuple[int, 
             )
         positions.append(i % n_args)
     if len(set(positions)) != len(positions):
-        raise ValueError(f"{what}: argnums={argnums!r} names an argument twice")
+        raise ValueError(f"{what}: argnums={argnums!r} names an argument twice.\nRemedy: name each once.")
     return tuple(positions), single
 
 

@@ -31,9 +31,9 @@ from funcad.unjitted.tape import Tape
 from funcad.writes.plain import lent_to
 
 from funcad.api.border import (  # isort: skip
-    Remade, api, argument_aval, binds, called, check_leaves, check_second, derivative_of, dress_as, flat_values, is_method,
-    is_of, name_of, normalize_argnums, of_method, positional_names, runs, seed_beside, to_close_up, unshared, with_compiled,
-    zeros_for,
+    Remade, api, argument_aval, binds, called, check_function, check_leaves, check_second, derivative_of, dress_as,
+    flat_values, is_method, is_of, name_of, normalize_argnums, of_method, positional_names, runs, seed_beside, to_close_up,
+    unshared, with_compiled, zeros_for,
 )
 
 tree = OnDemand("funcad.tree")
@@ -196,11 +196,10 @@ class Gradient(Remade):
     def __init__(
         self, f: Any, argnums: Any, argnames: Any, has_aux: bool, holomorphic: bool, allow_int: bool, with_value: bool
     ):
-        if not callable(f):
-            what = "value_and_grad" if with_value else "grad"
-            raise TypeError(f"{what} takes a function, got {said(f)}.\nRemedy: {what}(f)(x) instead of {what}(f(x)).")
+        what = "value_and_grad" if with_value else "grad"
+        check_function(f, what)
         if type(argnums) is not int and argnums is not None:
-            check_second(argnums, "value_and_grad" if with_value else "grad", "argnums")
+            check_second(argnums, what, "argnums")
         self.f = f
         self.owners = (type,) if is_method(f) else ()  # @classmethod hands a class over and says nothing before
         self.given = argnums
@@ -421,7 +420,7 @@ class Gradient(Remade):
                         f"grad of {name_of(self.f)}: argument 0 is self, {said(x)}, which has no derivative.\n"
                         f"Remedy: argnums counts self: the argument after it is argnums=1."
                     ) from None
-                check_leaves(leaves, "grad: argument", selected)
+                check_leaves(leaves, "grad: argument", selected, given=True)
                 raise
             kind = dtype_kind(aval.dtype)
             if kind in "biu" and not self.allow_int:

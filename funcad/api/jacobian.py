@@ -23,8 +23,8 @@ from funcad.unjitted import backward
 from funcad.writes.plain import lent_to
 
 from funcad.api.border import (  # isort: skip
-    Transformed, api, argument_aval, binds, check_second, derivative_of, normalize_argnums, runs, seed_beside, unshared,
-    with_compiled, zeros_for,
+    Transformed, api, binds, check_function, check_leaves, check_second, derivative_of, name_of, normalize_argnums, runs,
+    seed_beside, unshared, with_compiled, zeros_for,
 )
 
 
@@ -127,6 +127,8 @@ def _few(found: Linearized) -> bool:
 def _by_rows(rows: Any, out: Any, single: bool) -> Any:
     """The Jacobian as users get it: `rows` have the elements of the outputs along axis 0."""
     leaves, in_tree = tree.flatten(rows[0] if single else rows)
+    if not leaves:
+        return tree.map(lambda _: in_tree.unflatten([]), out)
     per_leaf = [tree.flatten(_split(r, 0, out))[0] for r in leaves]
     return tree.structure(out).unflatten([in_tree.unflatten(column) for column in zip(*per_leaf)])
 
@@ -151,15 +153,21 @@ def _selected(f: Callable[..., Any], argnums: Any, args: tuple, kwargs: dict, wh
     return partial, tuple(args[i] for i in positions), single
 
 
-def _check(values: Any, holomorphic: bool, what: str, of: str, allow_int: bool = False, either: bool = False) -> None:
+def _check(
+    f: Any, values: Any, holomorphic: bool, what: str, of: str, allow_int: bool = False, either: bool = False
+) -> None:
     """NonDifferentiableInputError unless the leaves have a derivative; `either`: without holomorphic, complex ones have."""
-    for x in tree.leaves(values):
-        aval = argument_aval(x) if of == "argument" else aval_of(x)
+    leaves, given = tree.leaves(values), of == "argument"
+    check_leaves(leaves, f"{what}: {of} of", values, given=given, of=f)
+    for i, x in enumerate(leaves):
+        aval = aval_of(x)
         if not is_inexact(aval):
             if not allow_int:
+                path = tree.keystr(tree.flatten_with_path(values)[0][i][0][given and len(values) == 1 :])
+                number = f"{'pass' if given else 'return'} {float(x)!r}" if is_a(x, (int, bool)) else ""
                 raise NonDifferentiableInputError(
-                    f"{what}: the {of} must be float, got {said(x)}; integers and bools have no derivative.\n"
-                    f"Remedy: {f'pass {float(x)!r}' if is_a(x, (int, bool)) else 'convert it with .astype(float)'}."
+                    f"{what} of {name_of(f)}: the {of}{' at ' + path if path else ''} must be float, got {said(x)}; "
+                    f"integers and bools have no derivative.\nRemedy: {number or 'convert it with .astype(float)'}."
                 )
         elif (aval.dtype.kind == "c") != holomorphic and (holomorphic or not either):
             if holomorphic:
@@ -167,8 +175,10 @@ def _check(values: Any, holomorphic: bool, what: str, of: str, allow_int: bool =
             else:
                 other = "jacrev, if the outputs are real" if what == "jacfwd" else "jacfwd, if the arguments are real"
                 remedy = f"{other}; or holomorphic=True, if both are complex and the function is holomorphic"
-            given = f"{what}: the {of} is {said(x)}"
-            raise NonDifferentiableInputError(f"{given} with holomorphic={holomorphic}.\nRemedy: {remedy}.")
+            found = f"{what} of {name_of(f)}: the {of} is {said(x)}"
+            raise NonDifferentiableInputError(f"{found} with holomorphic={holomorphic}.\nRemedy: {remedy}.")
+    if not leaves and not given:
+        raise NonDifferentiableInputError(f"{what}: {name_of(f)} returned {said(values)}.\nRemedy: return the result.")
 
 
 class _Compiled(Transformed):
@@ -253,16 +263,18 @@ def jacfwd(
     --------
     jacrev, jvp, hessian
     """
+    check_function(f, "jacfwd")
     check_second(argnums, "jacfwd", "argnums")
 
     @api
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         partial, chosen, single = _selected(f, argnums, args, kwargs, "jacfwd")
-        _check(chosen, holomorphic, "jacfwd", "argument")
+        _check(f, chosen, holomorphic, "jacfwd", "argument")
         found = linearized(partial, chosen, has_aux, "jacfwd", True)
         out = found.out
-        _check(out, holomorphic, "jacfwd", "output", either=True)
-        rows = _columns(found) if chunk_size is None and _few(found) else None
+        if found.leaves:  # else argnums=()
+            _check(f, out, holomorphic, "jacfwd", "output", either=True)
+        rows = _columns(found) if chunk_size is None and _few(found) else None if found.leaves else chosen
         # a NaN may stand elsewhere in forward mode
         if rows is not None and all([without_nan(row) or masks.has_no_nan(row) for row in tree.leaves(rows)]):
             jacobian = _by_rows(rows, out, single)
@@ -334,15 +346,16 @@ def jacrev(
     --------
     jacfwd, vjp, hessian
     """
+    check_function(f, "jacrev")
     check_second(argnums, "jacrev", "argnums")
 
     @api
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         partial, chosen, single = _selected(f, argnums, args, kwargs, "jacrev")
-        _check(chosen, holomorphic, "jacrev", "argument", allow_int, either=True)
+        _check(f, chosen, holomorphic, "jacrev", "argument", allow_int, either=True)
         found = linearized(partial, chosen, has_aux, "jacrev", True, True)
         out = found.out
-        _check(out, holomorphic, "jacrev", "output")
+        _check(f, out, holomorphic, "jacrev", "output")
         if _is_number(found.outs):
             gradient = _gradient(partial, found)
             jacobian = found.out_tree.unflatten([gradient[0] if single else gradient])

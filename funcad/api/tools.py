@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import OutTree, Transformed, api, binds, check_leaves, flat_function, flat_values, name_of, runs
 from funcad.host.real_types import KINDS, dtype_kind, is_a, native_dtype
 from funcad.host.where import state
 from funcad.ir.aval import Aval, aval_of
@@ -20,6 +19,10 @@ from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
 from funcad.primitives.conversion import stop_gradient as stop_gradient_p
 from funcad.unjitted.strides import Given
+
+from funcad.api.border import (  # isort: skip
+    OutTree, Transformed, api, binds, check_leaves, flat_function, flat_values, name_of, positional_names, runs,
+)
 
 
 class ShapeDtypeStruct:
@@ -154,10 +157,14 @@ class ClosedJaxpr:
 
 
 def _traced(f: Callable[..., Any], what: str, statics: Sequence[int], args: tuple, kwargs: dict) -> tuple[Jaxpr, list, Any]:
+    n = max(len(args), len(positional_names(f)))
+    for i in statics:
+        if not -n <= i < n:
+            raise ValueError(f"{what} of {name_of(f)}: static_argnums names {i}, but it has {n} positional ones.")
     fixed = {i % len(args) for i in statics if -len(args) <= i < len(args)}
     dynamic = tuple([a for i, a in enumerate(args) if i not in fixed])
     leaves, in_tree = flat_values((dynamic, kwargs))
-    check_leaves(leaves, f"{what} of {name_of(f)}: argument", (dynamic, kwargs))
+    check_leaves(leaves, f"{what} of {name_of(f)}: argument", (dynamic, kwargs), given=True)
 
     def merged(*values: Any, **named: Any) -> Any:
         it = iter(values)
@@ -165,7 +172,7 @@ def _traced(f: Callable[..., Any], what: str, statics: Sequence[int], args: tupl
 
     store = OutTree()
     name = f"{what}({name_of(f)})"
-    flat, avals = flat_function(merged, in_tree, store), [aval_of(x) for x in leaves]
+    flat, avals = flat_function(merged, in_tree, store, f"{what} of {name_of(f)}"), [aval_of(x) for x in leaves]
     jaxpr, consts = trace_function(flat, avals, name=name, given=Given(leaves))
     return jaxpr, consts, store.tree
 

@@ -75,14 +75,14 @@ def linearized(
 ) -> Linearized:
     """With `rows`, these may come in place of the program (`Rows`); with `number`, the gradient if the output is one number."""
     leaves, in_tree = flat_values(tuple(primals))
-    check_leaves(leaves, f"{name}: argument", primals)
+    check_leaves(leaves, f"{name}: argument", primals, given=True)
     differentiable = [type(x) is np.ndarray and x.dtype.kind in "fc" or is_inexact(aval_of(x)) for x in leaves]
     store = OutTree()
     box: dict[str, Any] = {}
     flat = _flat(f, has_aux, box, in_tree, store)
     outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, name, box, rows)
     n, results = box.get("n", len(outs)), None
-    check_leaves(outs[:n], f"{name}: output of", of=f)
+    check_leaves(outs[:n], f"{name}: output of", store, of=f)
     if type(jaxpr) is Tape:
         if number and n == 1 and aval_of(outs[0]).shape == ():
             locks.check()
@@ -193,12 +193,12 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
 
 def pushed(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], has_aux: bool = False) -> Any:
     """What `jvp` returns for a function that is not jitted."""
-    p_leaves, t_leaves, in_tree = check_tangents(tuple(primals), tuple(tangents), "jvp", "primals", "tangents")
+    p_leaves, t_leaves, in_tree = check_tangents(tuple(primals), tuple(tangents), "jvp", "primals", "tangents", given=True)
     store = OutTree()
     box: dict[str, Any] = {}
     outs, touts = follow(_flat(f, has_aux, box, in_tree, store), p_leaves, t_leaves)
     n = box.get("n", len(outs))
-    check_leaves(outs[:n], "jvp: output of", of=f)
+    check_leaves(outs[:n], "jvp: output of", store, of=f)
     touts = each_on_device_of([zeros_for(o) if t is None else t for o, t in zip(outs[:n], touts)], outs[:n])
     count = len(outs)
     both = own_memory([*outs, *touts], [*p_leaves, *t_leaves])
@@ -269,7 +269,7 @@ def pushforward_of(f: Any, primals: Sequence[Any], linear: Linearized) -> Callab
         """The tangent of the output at this point, for one tangent of each argument."""
         held = locks  # the residuals stay locked as long as this function lives
         held.check()
-        _, ts, _ = check_tangents(tuple(primals), tangents, f"derivative of {name_of(f)}", "primals", "tangents")
+        _, ts, _ = check_tangents(tuple(primals), tangents, f"derivative of {name_of(f)}", "primals", "tangents", given=True)
         given = [t for t, d in zip(ts, linear.differentiable) if d]
         found = iter(masked_rules.push(jaxpr, residuals, given, jvp_rules.jvp_eval))
         touts = each_on_device_of([next(found) if z else zeros_for(o) for o, z in zip(outs, linear.nonzero)], outs)

@@ -26,7 +26,8 @@ from funcad.transforms.batch import batch_eval
 from funcad.unjitted.strides import Given
 
 from funcad.api.border import (  # isort: skip
-    OutTree, Transformed, api, binds, check_leaves, check_second, flat_function, name_of, own_memory, unshared, with_truths,
+    OutTree, Transformed, api, binds, check_function, check_leaves, check_second, flat_function, name_of, own_memory, unshared,
+    with_truths,
 )
 
 
@@ -96,9 +97,10 @@ def vmap(
     --------
     map, jit, grad, psum
     """
-    if not callable(f):
-        raise TypeError(f"vmap takes a function, got {said(f)}.\nRemedy: vmap(f)(x) instead of vmap(f(x)).")
+    check_function(f, "vmap")
     check_second(in_axes, "vmap", "in_axes")
+    if chunk_size is not None and not hasattr(chunk_size, "__index__"):
+        raise TypeError(f"vmap: chunk_size must be an int, got {said(chunk_size)}")
     if chunk_size is not None and chunk_size < 1:
         raise ValueError(f"vmap: chunk_size must be at least 1, got {chunk_size}")
     if isinstance(in_axes, list):
@@ -119,7 +121,7 @@ def vmap(
             batched = [True] * len(args) if in_axes == 0 else [a is not None for a in in_axes]
         else:
             leaves, in_tree = tree.flatten((args, kwargs))
-            check_leaves(leaves, f"vmap of {name_of(f)}: argument", (args, kwargs))
+            check_leaves(leaves, f"vmap of {name_of(f)}: argument", (args, kwargs), given=True)
             args_tree, kwargs_tree = in_tree.children()
             axes = tree.flatten_axes("in_axes", args_tree, in_axes) + [0] * kwargs_tree.num_leaves
             axes = [_normalize(a, x, i, f, (args, kwargs)) for i, (a, x) in enumerate(zip(axes, leaves))]

@@ -16,7 +16,7 @@ def _host_call(what: str, callback: Callable[..., Any], result_shape_dtypes: Any
     """(HostCall, operands, structure of the result)."""
     name = name_of(callback)
     leaves, in_tree = flat_values((args, kwargs))
-    check_leaves(leaves, f"{what} of {name}: argument", (args, kwargs))
+    check_leaves(leaves, f"{what} of {name}: argument", (args, kwargs), given=True)
     declared, out_tree = flat_values(result_shape_dtypes)
     check_leaves(declared, f"{what} of {name}: result_shape_dtypes", result_shape_dtypes)
     avals = [Aval(a.shape, a.dtype) for a in map(aval_of, declared)]

@@ -41,8 +41,8 @@ from funcad.transforms.transpose import masked_transpose, needs_of, transpose_ja
 from funcad.unjitted.strides import Given
 
 from funcad.api.border import (  # isort: skip
-    OutTree, Transformed, api, binds, check_leaves, flat_function, flat_values, name_of, positional_names, runs, unaliased,
-    with_truths,
+    OutTree, Transformed, api, binds, check_function, check_leaves, flat_function, flat_values, name_of, positional_names, runs,
+    unaliased, with_truths,
 )
 
 # -- what `checkpoint` makes of a body before it plans: calls expanded, effects taken out, loops with results of effects apart
@@ -505,8 +505,7 @@ def checkpoint(
     options = {"policy": policy, "static_argnums": static_argnums, "static_argnames": static_argnames}
     if fun is None:
         return functools.partial(checkpoint, **options)
-    if not callable(fun):
-        raise TypeError(f"checkpoint takes a function, got {type(fun).__name__}")
+    check_function(fun, "checkpoint")
     if policy is not None and not callable(policy):
         raise TypeError(f"checkpoint: policy must be a function of an equation, see funcad.checkpoint_policies; got {policy!r}")
     nums = (static_argnums,) if is_a(static_argnums, int) else tuple(static_argnums)
@@ -524,7 +523,7 @@ def checkpoint(
         leaves, in_tree = flat_values((dynamic, keywords))
         if not any(type(x) is Tracer for x in leaves) and not closes_over_tracer(fun):
             return unaliased(runs(fun)(*args, **kwargs), leaves, fun)
-        check_leaves(leaves, f"checkpoint of {name_of(fun)}: argument", (dynamic, keywords))
+        check_leaves(leaves, f"checkpoint of {name_of(fun)}: argument", (dynamic, keywords), given=True)
 
         def merged(*values: Any, **named: Any) -> Any:
             it = iter(values)
@@ -565,7 +564,7 @@ def kept_by(policy: Any, body: Callable[..., Any]) -> tuple[int | None, Callable
 def saved_residuals(f: Callable[..., Any], *args: Any, **kwargs: Any) -> list[tuple[Any, str]]:
     """(aval, where it comes from) of every value that reverse mode keeps from the forward pass of f."""
     leaves, in_tree = flat_values((args, kwargs))
-    check_leaves(leaves, f"saved_residuals of {name_of(f)}: argument", (args, kwargs))
+    check_leaves(leaves, f"saved_residuals of {name_of(f)}: argument", (args, kwargs), given=True)
     store = OutTree()
     flat, avals = flat_function(f, in_tree, store), [aval_of(x) for x in leaves]
     jaxpr, consts = trace_function(flat, avals, name=f"saved_residuals({name_of(f)})", given=Given(leaves))

@@ -434,7 +434,7 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     custom_vjp, custom_jvp
     """
     leaves, in_tree = flat_values((example_args, {}))
-    check_leaves(leaves, f"closure_convert of {name_of(fun)}: argument", example_args)
+    check_leaves(leaves, f"closure_convert of {name_of(fun)}: argument", example_args, given=True)
     store = OutTree()
     avals = [aval_of(x) for x in leaves]
     jaxpr, captured = trace_function(

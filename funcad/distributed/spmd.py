@@ -94,7 +94,7 @@ def spmd(
             )
         over = current(comm)
         leaves, in_tree = tree.flatten((args, kwargs))
-        check_leaves(leaves, f"{here}: argument", (args, kwargs))
+        check_leaves(leaves, f"{here}: argument", (args, kwargs), given=True)
         args_tree, kwargs_tree = in_tree.children()
         axes = tree.flatten_axes("in_axes", args_tree, in_axes) + [0] * kwargs_tree.num_leaves
         _refuse_others(here, "in_axes", axes)

@@ -61,6 +61,7 @@ from funcad.api.border import (  # isort: skip
     api,
     binds,
     called,
+    check_function,
     check_leaves,
     dress_as,
     is_method,
@@ -206,8 +207,7 @@ def jit(
     }
     if f is None:
         return functools.partial(jit, **options)
-    if not callable(f):
-        raise TypeError(f"jit takes a function, got {type(f).__name__}")
+    check_function(f, "jit")
     return Jitted(f, **options)
 
 
@@ -766,7 +766,8 @@ class Core:
             try:
                 avals.append(aval_of(x))
             except TypeError:
-                check_leaves(leaves, f"jit of {name_of(self.f)}: argument", (dynamic, keywords), self.argument_names(args))
+                names = self.argument_names(args)
+                check_leaves(leaves, f"jit of {name_of(self.f)}: argument", (dynamic, keywords), names, given=True)
         came, leaves = leaves, ordinary(plain_values(leaves) if Tracer in map(type, leaves) else leaves)
         shapes = tuple([(a.shape, a.dtype, a.weak) for a in avals])
         orders = in_tree.orders, tuple(kwargs) if self.ordered and len(kwargs) > 1 else None

@@ -67,18 +67,8 @@ def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = 
     if () in shapes:
         raise ValueError("zero-dimensional arrays cannot be concatenated")
     axis = axis_of(axis, len(shapes[0]))
-    for i, s in enumerate(shapes):
-        if len(s) != len(shapes[0]):
-            raise ValueError(
-                "all the input array dimensions except for the concatenation axis must match exactly, but along dimension 0, "
-                f"the array at index 0 has {len(shapes[0])} dimension(s) and the array at index {i} has {len(s)} dimension(s)"
-            )
-        for k, (n, m) in enumerate(zip(shapes[0], s)):
-            if n != m and k != axis:
-                raise ValueError(
-                    "all the input array dimensions except for the concatenation axis must match exactly, but along dimension "
-                    f"{k}, the array at index 0 has size {n} and the array at index {i} has size {m}"
-                )
+    if len({(len(s), *s[:axis], *s[axis + 1 :]) for s in shapes}) > 1:
+        np.concatenate([np.broadcast_to(False, s) for s in shapes], axis)  # NumPy's error
     return join(xs, axis, dtype)
 
 

@@ -62,10 +62,10 @@ def canonical_einsum(*operands: Any) -> tuple[str, list[Any]]:
         if not _ANY.issuperset(part.replace("...", "")) or part.count("...") > 1:
             raise ValueError(f"einsum: subscripts {text!r} may hold letters, ',', '->' and one '...' per operand")
     hidden = []
-    for term, x in zip(terms, xs):
+    for i, (term, x) in enumerate(zip(terms, xs)):
         ndim, named = len(shape_of(x)), len(term.replace("...", ""))
         if named > ndim or ("..." not in term and named != ndim):
-            raise ValueError(f"einsum: an operand of shape {shape_of(x)} does not have the axes that {term!r} names")
+            raise ValueError(f"einsum: operand {i}, of shape {shape_of(x)}, does not have the axes that {term!r} names")
         hidden.append(ndim - named if "..." in term else 0)
     letters = fresh_letters(text, max(hidden))
     terms = [t.replace("...", letters[len(letters) - h :]) for t, h in zip(terms, hidden)]
@@ -76,8 +76,9 @@ def canonical_einsum(*operands: Any) -> tuple[str, list[Any]]:
     else:
         joined = "".join(terms)
         output = letters + "".join(sorted([c for c in set(joined) - set(letters) if joined.count(c) == 1]))
-    if len(set(output)) != len(output) or not set(output) <= set("".join(terms)):
-        raise ValueError(f"einsum: output subscripts of {text!r} must be different and occur among the operands'")
+    for c in output:
+        if output.count(c) > 1 or c not in "".join(terms):
+            raise ValueError(f"einsum: output subscript {c!r} of {text!r} must occur once there, and among the operands'")
     return f"{','.join(terms)}->{output}", xs
 
 

@@ -17,12 +17,13 @@ from funcad.primitives.shape import concatenate, reshape, static_slice
 class Vector:
     """How pytrees like an example become vectors of one float or complex dtype.
 
-    `what` names the function and the argument in error messages. Integers become floats of the common dtype.
+    `what` names the function and the argument in error messages, `given` is that of `check_leaves`. Integers become floats of
+    the common dtype.
     """
 
-    def __init__(self, what: str, example: Any):
+    def __init__(self, what: str, example: Any, given: bool = False):
         leaves, self.structure = tree.flatten(example)
-        check_leaves(leaves, what, example)
+        check_leaves(leaves, what, example, given=given)
         avals = [aval_of(x) for x in leaves]
         kinds = {a.dtype.kind for a in avals}
         if "c" in kinds and kinds != {"c"}:

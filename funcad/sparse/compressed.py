@@ -117,7 +117,7 @@ class _CompressedDerivative:
         if not -len(args) <= self.argnum < len(args):
             raise TypeError(f"{self.what}: argnums={self.argnum}, but there are {len(args)} argument(s)")
         position = self.argnum % len(args)
-        check_leaves(tree.leaves(args[position]), f"{self.what} of {name_of(self.f)}: argument", args[position])
+        check_leaves(tree.leaves(args[position]), f"{self.what} of {name_of(self.f)}: argument", args[position], given=True)
         for x in tree.leaves(args[position]):
             if aval_of(x).dtype.kind != "f":
                 raise NonDifferentiableInputError(

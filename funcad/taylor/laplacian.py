@@ -54,7 +54,7 @@ def traced_at(f: Callable[..., Any], args: tuple, what: str) -> tuple[Jaxpr, lis
     Where the arguments have values, Python's control flow reads them.
     """
     leaves, in_tree = tree.flatten((args, {}))
-    check_leaves(leaves, f"{what} of {name_of(f)}: argument", args)
+    check_leaves(leaves, f"{what} of {name_of(f)}: argument", args, given=True)
     store = OutTree()
     flat = flat_function(f, in_tree, store, f"{what} of {name_of(f)}")
     if not any_tracer(leaves):
@@ -210,7 +210,7 @@ def laplacian(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @api
     def laplacian_of(x: Any, *args: Any) -> Any:
-        vector = Vector("laplacian: the argument", x)
+        vector = Vector("laplacian: the argument", x, given=True)
         _check_real(vector, x, "laplacian")
         columns = _columns(vector, x)
         jaxpr, consts, store, leaves = traced_at(lambda x: f(x, *args), (x,), "laplacian")
@@ -384,7 +384,7 @@ def hessian_diagonal(
 
     @api
     def diagonal_of(x: Any, *args: Any) -> Any:
-        vector = Vector("hessian_diagonal: the argument", x)
+        vector = Vector("hessian_diagonal: the argument", x, given=True)
         _check_real(vector, x, "hessian_diagonal")
         start = vector.flat(x)
 

@@ -224,6 +224,11 @@ def _as_array(leaf: Any, path: str) -> tuple[np.ndarray, str]:
         array = np.asarray(leaf)
         if array.dtype.kind in "biufcSUmM" and array.dtype.num < 256:  # no records, nor float8 of another library
             return array, "scalar" if issubclass(type(leaf), np.generic) else "array"
+    if hasattr(leaf, "aval"):
+        raise TypeError(
+            f"save: the leaf{path} is a traced {leaf.aval}, which has no value to keep.\n"
+            "Remedy: funcad.debug.callback(lambda values: save(path, values), values); or save the results outside."
+        )
     dtype = f" of dtype {leaf.dtype}" if hasattr(leaf, "dtype") else ""
     raise TypeError(
         f"save: the leaf{path} is a {type(leaf).__name__}{dtype}; files hold NumPy's arrays of numbers, Python's numbers and "

@@ -70,8 +70,8 @@ def test_holomorphic_functions_as_before():
 @pytest.mark.parametrize(
     ("jacobian", "f", "x", "options", "remedy"),
     [
-        (fc.jacfwd, energies, Z, {}, "jacfwd: the argument is .*Remedy: jacrev, if the outputs are real; or holomorphic=True"),
-        (fc.jacrev, waves, X, {}, "jacrev: the output is .*Remedy: jacfwd, if the arguments are real; or holomorphic=True"),
+        (fc.jacfwd, energies, Z, {}, "jacfwd of energies: the argument is .*Remedy: jacrev, if the outputs are real; or holo"),
+        (fc.jacrev, waves, X, {}, "jacrev of waves: the output is .*Remedy: jacfwd, if the arguments are real; or holo"),
         (fc.jacfwd, waves, X, {"holomorphic": True}, "the argument is a float64.*convert it to complex, or leave it out"),
         (fc.jacrev, energies, Z, {"holomorphic": True}, "the output is a float64.*convert it to complex, or leave it out"),
         (fc.hessian, waves, X, {}, "jacfwd, if the arguments are real"),

@@ -232,3 +232,9 @@ def test_rows_of_jacobians_never_warn(transform):
     with warnings.catch_warnings(), np.errstate(all="raise"):
         warnings.simplefilter("error")
         transform(lambda x: np.sum(np.sqrt(x)))(np.array([0.0, 1.0]))
+
+
+@pytest.mark.parametrize("jacobian", [fc.jacfwd, fc.jacrev, fc.hessian])
+def test_jacobians_of_no_argument_are_empty(jacobian):
+    assert jacobian(np.sin, argnums=())(1.0) == ()
+    assert jacobian(lambda x: ([x, x], 3), argnums=(), has_aux=True)(1.0)[0] == [(), ()]

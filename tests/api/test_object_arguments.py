@@ -384,3 +384,31 @@ def test_what_is_stored_in_an_object_in_a_static_field_is_stored_at_each_call():
     p = Configured(np.ones(2), Settings())
     assert [counts(p, 1.0) for _ in range(4)] == [3.0, 4.0, 5.0, 6.0]
     assert p.settings.n == 6.0
+
+
+class Labelled:
+    """What looks as pandas' Series do."""
+
+    __pandas_priority__ = 3000
+
+    def __array__(self, dtype=None, copy=None):
+        return np.ones(3)
+
+
+def argument(x):
+    return {"a": x, "b": "text"}
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [fc.grad, fc.jacfwd, fc.jacrev, fc.hessian, fc.vmap, fc.laplacian, fc.hessian_diagonal, fc.make_jaxpr, fc.jit]
+    + [lambda f: lambda x: fc.vjp(f, x), lambda f: lambda x: fc.jvp(f, (x,), (x,)), lambda f: lambda x: fc.linearize(f, x)],
+)
+def test_what_has_labels_is_refused_as_an_argument(transform):
+    with pytest.raises(TypeError, match=r"(?i)label|Labelled"):
+        transform(np.sum)(Labelled())
+
+
+def test_the_name_of_a_function_says_nothing_about_what_is_refused():
+    with pytest.raises(TypeError, match="make text of them outside"):
+        fc.vjp(argument, 1.0)

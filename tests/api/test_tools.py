@@ -303,3 +303,11 @@ def test_callbacks_and_collectives_on_device_arrays():
             np.testing.assert_allclose(found.get(), wanted)
             assert type(fc.device_get(found)) is np.ndarray and fc.device_put(found) is found
     assert seen == [np.ndarray] * 2
+
+
+def test_static_argnums_of_make_jaxpr_exist():
+    with pytest.raises(ValueError, match="make_jaxpr of <lambda>: static_argnums names 3, but it has 1"):
+        fc.make_jaxpr(lambda x: x, static_argnums=3)(1.0)
+    assert fc.make_jaxpr(lambda x, n=2: x * n, static_argnums=1)(1.0).in_avals
+    with pytest.raises(TypeError, match="make_jaxpr of <lambda>: output at"):
+        fc.make_jaxpr(lambda x: [x, "text"])(1.0)

@@ -114,3 +114,9 @@ def test_results_belong_to_the_user():
 def test_closures_over_outer_tracers():
     g = fc.grad(lambda w: np.sum(fc.vmap(lambda x: x * w)(X)))(2.0)
     np.testing.assert_allclose(g, X.sum())
+
+
+@pytest.mark.parametrize("size", [2.5, "3"])
+def test_chunks_have_whole_sizes(size):
+    with pytest.raises(TypeError, match="chunk_size must be an int, got the"):
+        fc.vmap(np.sin, chunk_size=size)(np.ones(4))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -152,3 +153,30 @@ def test_nanmedian_of_complex_numbers(gap: float, way: str) -> None:
     z = np.array([1 + 2j, gap, 3 - 1j, 3 + 1j, 2.0])
     f = lambda x: np.nanmedian(x[:, None] * z, axis=1)
     np.testing.assert_allclose(WAYS[way](f, X)[0], f(X))
+
+
+@pytest.mark.parametrize("way", ["jvp", "vmap", "third call of jit"])
+@pytest.mark.parametrize(
+    "f",
+    [
+        lambda x: np.concatenate([x, np.outer(x, x)]),
+        lambda x: np.hstack([x, np.outer(x, x)]),
+        lambda x: np.append(np.outer(x, x), x, axis=0),
+        lambda x: np.concatenate([np.outer(x, x), np.outer(x, x)[:2]], axis=1),
+        lambda x: np.concatenate([np.outer(x, x), x], axis=1),
+    ],
+)
+def test_joins_tell_what_numpys_tell(f: Callable[[Any], Any], way: str) -> None:
+    with pytest.raises(ValueError, match="array at index 0") as plain:
+        f(X)
+    with pytest.raises(ValueError, match=f"^{re.escape(str(plain.value))}"):
+        WAYS[way](f, X)
+
+
+@pytest.mark.parametrize("way", ["jvp", "vmap"])
+@pytest.mark.parametrize(
+    "text, said", [("i,i->j", "output subscript 'j'"), ("ij,j->i", "operand 0, of shape"), ("i,i->ii", "'i'")]
+)
+def test_einsum_names_the_operand_and_the_subscript(text: str, said: str, way: str) -> None:
+    with pytest.raises(ValueError, match=said):
+        WAYS[way](lambda x: np.einsum(text, x, x), X)

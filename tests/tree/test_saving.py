@@ -5,7 +5,7 @@ import os
 import numpy as np
 import pytest
 
-from funcad import grad, optimize, tree
+from funcad import debug, grad, optimize, tree
 
 ENDINGS = ["npz", "json"]
 STATE = {
@@ -139,3 +139,11 @@ def test_what_cannot_be_saved_raises(tmp_path):
     with pytest.raises(FileNotFoundError):
         tree.load(tmp_path / "nothing.npz")
     assert os.listdir(tmp_path) == ["x.npz"]
+
+
+def test_a_traced_leaf_is_saved_by_a_callback(tmp_path):
+    save = lambda values: tree.save(tmp_path / "x.npz", values)
+    with pytest.raises(TypeError, match=r"the leaf\['a'\] is a traced float64 array of shape \(3,\)(?s:.*)debug.callback"):
+        grad(lambda x: (save({"a": x}), x.sum())[1])(np.ones(3))
+    grad(lambda x: (debug.callback(save, {"a": x}), x.sum())[1])(np.ones(3))
+    np.testing.assert_array_equal(tree.load(tmp_path / "x.npz", {"a": 0})["a"], np.ones(3))

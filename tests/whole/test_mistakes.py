@@ -219,6 +219,15 @@ def finite(f, x):
         return f(x)
 
 
+def times_two(x, n, zero):
+    @funcad.custom_vjp
+    def doubled(x, n):
+        return 2 * x
+
+    doubled.defvjp(lambda x, n: (2 * x, None), lambda _, ct: (2 * ct, zero))
+    return doubled(x, n)
+
+
 TABLE = [1.0, 2.0, 3.0]
 CARRY = np.zeros(2)
 f32 = np.float32
@@ -233,6 +242,25 @@ MISTAKES = [
             "hessian(f)(x)", lambda: funcad.hessian(lambda x: x @ x)(X), 2 * np.eye(3)),
     Mistake("grad(f(x))", TypeError, lambda: grad(np.sin(1.0)), ["grad takes a function", "float64"],
             "grad(f)(x) instead of grad(f(x))", lambda: grad(np.sin)(0.0), 1.0),
+    Mistake("jacfwd(f(x))", TypeError, lambda: funcad.jacfwd(np.sin(1.0)), ["jacfwd takes a function", "float64"],
+            "jacfwd(f)(x) instead of jacfwd(f(x))", lambda: funcad.jacfwd(np.sin)(0.0), 1.0),
+    Mistake("jit(f(x))", TypeError, lambda: jit(np.sin(1.0)), ["jit takes a function", "float64"],
+            "jit(f)(x) instead of jit(f(x))", lambda: jit(np.sin)(0.0), 0.0),
+    Mistake("an argument twice", ValueError, lambda: grad(operator.mul, argnums=(0, 0))(2.0, 3.0), ["argnums=(0, 0)"],
+            "name each once", lambda: grad(operator.mul, argnums=(0,))(2.0, 3.0)[0], 3.0),
+    Mistake("Jacobian of nothing", TypeError, lambda: funcad.jacrev(print)(1.0), ["jacrev: print returned None"],
+            "return the result", lambda: funcad.jacrev(np.sin)(0.0), 1.0),
+    Mistake("Jacobian of an integer", TypeError, lambda: funcad.jacfwd(lambda x: {"y": x, "n": 3})(X),
+            ["jacfwd of <lambda>", "at ['n']", "the int 3"], "return 3.0",
+            lambda: funcad.jacfwd(lambda x: {"y": x, "n": 3.0})(X)["n"], np.zeros(3)),
+    Mistake("Jacobian of a text", TypeError, lambda: funcad.hessian(lambda x: [x @ x, "text"])(X),
+            ["output of <lambda> at [1]", "str: 'text'"], "make text of them outside",
+            lambda: funcad.hessian(lambda x: [x @ x])(X)[0], 2 * np.eye(3)),
+    Mistake("Jacobian in a text", TypeError, lambda: funcad.jacfwd(lambda p: p["w"] ** 2)({"w": 2.0, "name": "linear"}),
+            ["jacfwd: argument of <lambda>", "['name']", "str: 'linear'"], "in a closure",
+            lambda: funcad.jacfwd(lambda p: p["w"] ** 2)({"w": 2.0})["w"], 4.0),
+    Mistake("0 for an integer", TypeError, lambda: grad(lambda x: times_two(x, 3, 0))(1.0), ["bwd of doubled", "the int 0"],
+            "", lambda: grad(lambda x: times_two(x, 3, None))(1.0), 2.0),
     Mistake("argnum=", TypeError, lambda: grad(operator.mul, argnum=1), ["grad", "argnum"],
             "grad(..., argnums=...)", lambda: grad(operator.mul, argnums=1)(2.0, 3.0), 2.0),
     Mistake("static_argnum=", TypeError, lambda: jit(operator.mul, static_argnum=1), ["jit", "static_argnum"],
