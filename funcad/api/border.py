@@ -440,8 +440,9 @@ def check_function(f: Any, what: str) -> None:
         raise TypeError(f"{what} takes a function, got {said(f)}.\nRemedy: {what}(f)(x) instead of {what}(f(x)).")
 
 
-def check_second(given: Any, what: str, option: str) -> None:
+def check_second(f: Any, given: Any, what: str, option: str) -> None:
     """Is `what(f, x)` written for `what(f)(x)`? Then the option that comes second is an array, or a number with a fraction."""
+    check_function(f, what)
     if type(given) in (float, complex, _ndarray, Tracer, dict) or is_a(given, np.inexact):
         raise TypeError(
             f"{what} takes a function and the option {option}, which cannot be {said(given)}; the arguments of the function "

@@ -199,7 +199,7 @@ class Gradient(Remade):
         what = "value_and_grad" if with_value else "grad"
         check_function(f, what)
         if type(argnums) is not int and argnums is not None:
-            check_second(argnums, what, "argnums")
+            check_second(f, argnums, what, "argnums")
         self.f = f
         self.owners = (type,) if is_method(f) else ()  # @classmethod hands a class over and says nothing before
         self.given = argnums

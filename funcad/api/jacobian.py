@@ -23,7 +23,7 @@ from funcad.unjitted import backward
 from funcad.writes.plain import lent_to
 
 from funcad.api.border import (  # isort: skip
-    Transformed, api, binds, check_function, check_leaves, check_second, derivative_of, name_of, normalize_argnums, runs,
+    Transformed, api, binds, check_leaves, check_second, derivative_of, name_of, normalize_argnums, runs,
     seed_beside, unshared, with_compiled, zeros_for,
 )
 
@@ -263,8 +263,7 @@ def jacfwd(
     --------
     jacrev, jvp, hessian
     """
-    check_function(f, "jacfwd")
-    check_second(argnums, "jacfwd", "argnums")
+    check_second(f, argnums, "jacfwd", "argnums")
 
     @api
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
@@ -346,8 +345,7 @@ def jacrev(
     --------
     jacfwd, vjp, hessian
     """
-    check_function(f, "jacrev")
-    check_second(argnums, "jacrev", "argnums")
+    check_second(f, argnums, "jacrev", "argnums")
 
     @api
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
@@ -423,7 +421,7 @@ def hessian(
     --------
     hvp, hessian_diagonal, laplacian, jacfwd
     """
-    check_second(argnums, "hessian", "argnums")
+    check_second(f, argnums, "hessian", "argnums")
     inner = jacrev(f, argnums, has_aux=has_aux, holomorphic=holomorphic, chunk_size=chunk_size)
     return jacfwd(inner, argnums, has_aux=has_aux, holomorphic=holomorphic, chunk_size=chunk_size)
 

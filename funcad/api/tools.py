@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
+from funcad.api.border import OutTree, Transformed, api, binds, check_leaves, flat_function, flat_values, name_of, runs
 from funcad.host.real_types import KINDS, dtype_kind, is_a, native_dtype
 from funcad.host.where import state
 from funcad.ir.aval import Aval, aval_of
@@ -19,10 +20,6 @@ from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
 from funcad.primitives.conversion import stop_gradient as stop_gradient_p
 from funcad.unjitted.strides import Given
-
-from funcad.api.border import (  # isort: skip
-    OutTree, Transformed, api, binds, check_leaves, flat_function, flat_values, name_of, positional_names, runs,
-)
 
 
 class ShapeDtypeStruct:
@@ -157,7 +154,7 @@ class ClosedJaxpr:
 
 
 def _traced(f: Callable[..., Any], what: str, statics: Sequence[int], args: tuple, kwargs: dict) -> tuple[Jaxpr, list, Any]:
-    n = max(len(args), len(positional_names(f)))
+    n = max(len(args), f.__code__.co_argcount if hasattr(f, "__code__") else 0)
     for i in statics:
         if not -n <= i < n:
             raise ValueError(f"{what} of {name_of(f)}: static_argnums names {i}, but it has {n} positional ones.")

@@ -26,8 +26,7 @@ from funcad.transforms.batch import batch_eval
 from funcad.unjitted.strides import Given
 
 from funcad.api.border import (  # isort: skip
-    OutTree, Transformed, api, binds, check_function, check_leaves, check_second, flat_function, name_of, own_memory, unshared,
-    with_truths,
+    OutTree, Transformed, api, binds, check_leaves, check_second, flat_function, name_of, own_memory, unshared, with_truths,
 )
 
 
@@ -97,8 +96,7 @@ def vmap(
     --------
     map, jit, grad, psum
     """
-    check_function(f, "vmap")
-    check_second(in_axes, "vmap", "in_axes")
+    check_second(f, in_axes, "vmap", "in_axes")
     if chunk_size is not None and not hasattr(chunk_size, "__index__"):
         raise TypeError(f"vmap: chunk_size must be an int, got {said(chunk_size)}")
     if chunk_size is not None and chunk_size < 1:

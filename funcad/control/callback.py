@@ -82,6 +82,7 @@ def pure_callback(
     --------
     io_callback, custom_jvp, funcad.debug.callback
     """
+    vmap_method = "sequential" if vmap_method == "sequential_unrolled" else vmap_method  # JAX's
     if vmap_method not in VMAP_METHODS:
         raise ValueError(f"pure_callback: vmap_method must be one of {VMAP_METHODS}, got {vmap_method!r}")
     call, leaves, out_tree = _host_call("pure_callback", callback, result_shape_dtypes, args, kwargs)

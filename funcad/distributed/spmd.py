@@ -80,7 +80,7 @@ def spmd(
     """
     if not callable(f):
         raise TypeError(f"spmd takes a function, got {said(f)}.\nRemedy: spmd(f, 'i')(x) instead of spmd(f(x), 'i').")
-    check_second(axis_name, "spmd", "axis_name")
+    check_second(f, axis_name, "spmd", "axis_name")
     if isinstance(in_axes, list):
         in_axes = tuple(in_axes)
     here = f"spmd of {name_of(f)}"

@@ -22,13 +22,13 @@ from funcad.jax.jax_arrays import array_modules as _array_modules
 
 # isort: off
 from funcad.jax.jax_top_level import (
-    checking_leaks as checking_leaks, config as config, default_backend as default_backend,
+    checking_leaks as checking_leaks, config as config, default_backend as default_backend, typeof as typeof,
     default_matmul_precision as default_matmul_precision, device_count as device_count, device_put as device_put,
-    enable_checks as enable_checks, enable_x64 as enable_x64, ensure_compile_time_eval as ensure_compile_time_eval,
-    local_device_count as local_device_count, local_devices as local_devices, log_compiles as log_compiles,
-    make_array_from_callback as make_array_from_callback, named_call as named_call,
-    numpy_dtype_promotion as numpy_dtype_promotion, numpy_rank_promotion as numpy_rank_promotion, pmap as pmap,
-    process_count as process_count, process_index as process_index, transfer_guard as transfer_guard, typeof as typeof,
+    effects_barrier as effects_barrier, enable_checks as enable_checks, enable_x64 as enable_x64,
+    ensure_compile_time_eval as ensure_compile_time_eval, local_device_count as local_device_count,
+    local_devices as local_devices, log_compiles as log_compiles, make_array_from_callback as make_array_from_callback,
+    named_call as named_call, numpy_dtype_promotion as numpy_dtype_promotion, numpy_rank_promotion as numpy_rank_promotion,
+    pmap as pmap, process_count as process_count, process_index as process_index, transfer_guard as transfer_guard,
 )  # fmt: skip
 from funcad.jax.sharding import PartitionSpec as P, devices as devices, make_mesh as make_mesh, set_mesh as set_mesh
 
@@ -54,6 +54,7 @@ __all__ = [
     "device_count",
     "device_put",
     "devices",
+    "effects_barrier",
     "enable_checks",
     "enable_x64",
     "ensure_compile_time_eval",

@@ -1,4 +1,4 @@
-"""`jax.core`: `Tracer`, for isinstance.
+"""`jax.core`: `Tracer`, for isinstance, and `ShapedArray`, which is `ShapeDtypeStruct`.
 
 >>> import funcad, numpy as np
 >>> seen = []
@@ -7,7 +7,10 @@
 ([True], False)
 """
 
+from funcad.api.tools import ShapeDtypeStruct as _Struct
 from funcad.ir.tracer import Tracer as _Tracer
+
+ShapedArray = _Struct
 
 
 class _IsTraced(type):

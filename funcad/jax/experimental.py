@@ -1,4 +1,4 @@
-"""`jax.experimental`, what of it means something on one device: 64 bits, meshes of one device, and `odeint`.
+"""`jax.experimental`, what of it means something on one device: 64 bits, meshes of one device, `io_callback`, `odeint`.
 
 >>> with enable_x64():
 ...     mesh_utils.create_device_mesh((1, 1)).shape
@@ -14,12 +14,13 @@ from typing import Any
 import numpy as np
 
 from funcad.configuration import OnDemand
+from funcad.control.callback import io_callback as io_callback
 from funcad.jax.jax_top_level import enable_x64 as enable_x64
 from funcad.jax.jax_transforms import transforming
 from funcad.jax.sharding import make_mesh
 from funcad.jitted.jit import jit
 
-__all__ = ["enable_x64", "mesh_utils", "ode", "pjit"]
+__all__ = ["enable_x64", "io_callback", "mesh_utils", "ode", "pjit"]
 _integrate = OnDemand("funcad.scipy.integrate")
 
 

@@ -176,6 +176,13 @@ def typeof(x: Any) -> _Type:
     return _Type(x)
 
 
+def effects_barrier() -> None:
+    """Does nothing: effects have happened when a call returns.
+
+    >>> effects_barrier()
+    """
+
+
 def default_backend() -> str:
     """ "cpu": funcad computes where its operands are.
 

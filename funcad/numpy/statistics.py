@@ -23,7 +23,6 @@ from funcad.numpy.reductions import counted, everywhere, float_of, mean, sum_, t
 from funcad.primitives import arithmetic, comparison, sorting
 from funcad.primitives.basic_indexing import take_along
 from funcad.primitives.conversion import conj, convert, real, stop_gradient
-from funcad.primitives.placement import on_device_of
 from funcad.primitives.shape import broadcast_to, full, permute, reshape
 
 _NO = np._NoValue
@@ -519,7 +518,7 @@ def cov(
         w = array_of(aweights) if w is None else np.multiply(w, aweights)
     if w is not None:  # NumPy looks at the weights
         given = [v if v is None or has_value(v) else np.ones(shape_of(v)) for v in (fweights, aweights)]
-        np.cov(*on_device_of((np.zeros(shape_of(x)),), (x,)), None, True, True, 0, *map(concrete_value, given))
+        np.cov(concrete_value(given[given[0] is None]), None, True, True, 0, *map(concrete_value, given))
     if w is None:
         center = np.mean(x, axis=1, keepdims=True)
         divisor: Any = shape_of(x)[1] - ddof

@@ -97,6 +97,10 @@ class TreeDef:
         return self._num_leaves
 
     @property
+    def num_nodes(self) -> int:
+        return 1 + sum([child.num_nodes for child in self.children()])
+
+    @property
     def is_array(self) -> bool:
         """Is it a leaf, or an object of a subclass of np.ndarray?"""
         return self is LEAF or self._kind is VIEW and len(self._children) == 1

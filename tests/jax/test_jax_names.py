@@ -399,6 +399,34 @@ def test_shapes_are_enough_for_what_is_like_them() -> None:
     assert jax.jit(lambda x: jnp.zeros_like(x) + jnp.ones_like(x, dtype=int))(jnp.ones(2)).tolist() == [1.0, 1.0]
 
 
+@pytest.mark.parametrize("kind, lengths", [("FFT", (3,)), ("IFFT", (2, 3)), ("RFFT", (2, 3)), ("IRFFT", (4,))])
+def test_lax_fft_is_over_the_last_axes(kind: str, lengths: tuple[int, ...]) -> None:
+    x = np.arange(6.0).reshape(2, 3) + (0 if kind == "RFFT" else 1j)
+    expected = getattr(np.fft, f"{kind.lower()}n")(x, s=lengths, axes=range(-len(lengths), 0))
+    f = lambda x: jax.lax.fft(x, kind, lengths)
+    for found in (f(x), jax.vmap(f)(x[None])[0], jax.jvp(f, (x,), (x,))[1], jax.jit(f)(x), jax.jit(f)(x)):
+        np.testing.assert_allclose(found, expected)
+
+
+def test_mapped_one_after_the_other() -> None:
+    seen = []
+    note = lambda v: np.asarray(seen.append(float(v)) or 2 * v)
+    call = lambda x: experimental.io_callback(note, jax.ShapeDtypeStruct((), float), x, ordered=True)
+    f = jax.custom_batching.sequential_vmap(lambda x, y: {"a": call(x), "y": y})
+    out = jax.vmap(f, in_axes=(0, None))(np.arange(3.0), 5.0)
+    jax.effects_barrier()
+    assert seen == [0.0, 1.0, 2.0] and np.asarray(out["a"]).tolist() == [0.0, 2.0, 4.0]
+    assert np.asarray(out["y"]).tolist() == [5.0] * 3 and f(1.0, 2.0)["a"] == 2.0
+    shape = jax.core.ShapedArray((), np.dtype(float))
+    once = lambda x: jax.pure_callback(np.sin, shape, x, vmap_method="sequential_unrolled")
+    np.testing.assert_allclose(jax.vmap(once)(np.ones(2)), np.sin(np.ones(2)))
+
+
+def test_structures_count_their_nodes() -> None:
+    assert jax.tree_util.tree_structure([1, {"a": 2, "b": None}, (3,)]).num_nodes == 7
+    assert jax.tree_util.tree_structure(1).num_nodes == 1
+
+
 def test_the_rest_of_the_top_level() -> None:
     assert jax.named_call(lambda x: x + 1, name="next")(1) == 2
     np.testing.assert_allclose(jax.pmap(lambda x: x - jax.lax.pmean(x, "i"), axis_name="i")(np.array([1.0, 3.0])), [-1, 1])
