@@ -30,7 +30,6 @@ from funcad.host.real_types import ordinary
 from funcad.host.where import for_user, interrupted, open_traces, setting, state
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Jaxpr, prune, used_inputs
 from funcad.ir.trace import any_tracer, plain_values
 from funcad.ir.tracer import Tracer, array_type
 from funcad.jitted import first_calls
@@ -41,7 +40,7 @@ from funcad.jitted.jit_call import linked, looks, specialised_call, static_key, 
 from funcad.jitted.jit_inspect import Lowered, explained, exported, exported_to_c, kernel_text, profiled, source_text
 from funcad.jitted.jit_misses import missed
 from funcad.jitted.jit_parameters import check_parameters, check_placement, indices, names, refuse_unhashable, resolve, writable
-from funcad.jitted.jit_writes import commit, may_commit
+from funcad.jitted.jit_writes import commit, may_commit, outputs_apart
 from funcad.jitted.path_entries import successors
 from funcad.jitted.path_recording import REFUSALS
 from funcad.jitted.path_report import PathsExplanation, UnjittedExplanation, one_program, path_taken
@@ -508,7 +507,7 @@ class Core:
                     raise
             return self.f(*args, **kwargs)
         if entry.stores:
-            return self._replayed(args, kwargs, leaves, entry, tries)
+            return self._replayed(args, kwargs, leaves, entry, key, tries)
         captured = self._captured(entry)
         if captured is None:
             return self._again(args, kwargs, entry, tries)
@@ -547,9 +546,7 @@ class Core:
             outs = program_of(entry.jaxpr).run(inputs, donated)
             return own_memory(outs, [x for x in inputs if id(x) not in donated])
         else:
-            entry.runs += 1
-            if entry.runs == entry.write_at:
-                self._write(key, entry, args, kwargs)
+            self._comes_again(key, entry, args, kwargs)
         return own_memory(call_of(entry.jaxpr, inputs, name_of(self.f)), inputs)
 
     def _runs_plainly(self, error: Exception, entry: Entry, args: tuple, kwargs: dict) -> bool:
@@ -580,7 +577,7 @@ class Core:
         label, line = entry.watched.changed(self.f) if entry.watched is not None else ("what it reads", "")
         raise Refusal(f"{label} changes while it is called", line)
 
-    def _replayed(self, args: tuple, kwargs: dict, leaves: list, entry: Entry, tries: int) -> Any:
+    def _replayed(self, args: tuple, kwargs: dict, leaves: list, entry: Entry, key: Signature, tries: int) -> Any:
         """A call of a function that stores in what was there before it: it is stored when the program has succeeded."""
         with lock:
             stored = entry.watched is not None and not entry.watched.holds(self.f)  # by another thread, meanwhile
@@ -590,6 +587,9 @@ class Core:
             inputs = [*captured, *leaves]
             if entry.written and not may_commit(entry, leaves):
                 return self.f(*args, **kwargs)
+            donated = self.donated_ids(args, kwargs)
+            if not (entry.written or donated or entry.jaxpr.has_effects or state.observer is not None or any_tracer(inputs)):
+                self._comes_again(key, entry, args, kwargs)
             happened: list[Any] = []
             try:
                 with setting(happened=(happened, [])):
@@ -598,7 +598,7 @@ class Core:
                 if self._runs_plainly(error, entry, args, kwargs):
                     return self.f(*args, **kwargs)
                 inside = state.abstract is not None or state.observer is not None
-                if state.checked or inside or not happened and self.donated_ids(args, kwargs):
+                if state.checked or inside or not happened and donated:
                     raise
                 if not happened:  # what the program says, draws or calls comes after the error, which f may catch
                     return self.f(*args, **kwargs)
@@ -607,8 +607,7 @@ class Core:
             outs = own_memory(outs, inputs)
             stored, outs = outs[n:], outs[:n]
             if state.observer is None and any_tracer(stored):
-                stored = _apart(entry.jaxpr, n, inputs, name_of(self.f)) or stored
-            donated = self.donated_ids(args, kwargs)
+                stored = outputs_apart(entry.jaxpr, n, inputs, name_of(self.f)) or stored
             if entry.written:
                 outs = commit(entry, leaves, inputs, outs, donated, name_of(self.f))
             write_back(entry.stores, self.f, stored, () if donated else leaves, state.observer, name_of(self.f))
@@ -684,12 +683,15 @@ class Core:
             raise Refusal(f"what {name_of(self.f)} reads is gone", "")
         donated = self.donated_ids(args, kwargs)
         if not any_tracer(leaves) and not donated:
-            entry.runs += 1
-            if entry.runs == entry.write_at:
-                self._write(key, entry, args, kwargs)
+            self._comes_again(key, entry, args, kwargs)
         return entry.paths.call(self, leaves, args, kwargs, donated, key.in_tree)
 
     # -- calls written out for one signature
+    def _comes_again(self, key: Signature, entry: Entry, args: tuple, kwargs: dict) -> None:
+        entry.runs += 1
+        if entry.runs == entry.write_at:
+            self._write(key, entry, args, kwargs)
+
     def _write(self, key: Signature, entry: Entry, args: tuple, kwargs: dict) -> None:
         """Put a call of its own for this signature before the general way."""
         owner = self.owner()
@@ -886,16 +888,6 @@ class Core:
     def _donated(self, args: tuple, kwargs: dict, inputs: list) -> frozenset[int]:
         """Ids of the donated buffers that may really be written."""
         return writable(tree.leaves(self._chosen(args, kwargs)), inputs)
-
-
-def _apart(jaxpr: Jaxpr, n: int, inputs: Sequence[Any], name: str) -> list[Any] | None:
-    """The outputs from n on, of which none depends on what is being derived or mapped; None if some do."""
-    only = prune(jaxpr, [i >= n for i in range(len(jaxpr.outputs))], effects=False)
-    used = used_inputs(only)
-    given = [x for x, u in zip(inputs, used) if u]
-    if any_tracer(given):
-        return None
-    return call_of(Jaxpr(tuple([v for v, u in zip(only.inputs, used) if u]), only.equations, only.outputs), given, name)
 
 
 Jitted._kind = Core

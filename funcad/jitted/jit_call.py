@@ -34,6 +34,7 @@ from funcad.ir.aval import SCALAR_AVALS
 from funcad.jitted.jit_cache import MAX_PROGRAMS, Entry
 from funcad.memo import remembers
 from funcad.reads.places import Place
+from funcad.reads.stores import lock, write_back
 from funcad.tree.containers import DICT, LIST, NAMED_TUPLE, NONE, OBJECT, STATIC, TUPLE
 from funcad.tree.same import Weakly, are_strings, itself, same, same_key, weakly
 from funcad.tree.treedef import LEAF
@@ -131,6 +132,9 @@ class _Writer:
             "_fast": self.fast,
             "_consume": program.consume,
         }
+        self.stores = entry.stores if entry.paths is None else ()  # a program of paths stores by itself
+        if self.stores:
+            self.scope.update(_lock=lock, _store=write_back, _stores=self.stores, _f=f)
         self.structure: list[str] = []  # comparisons of containers and statics
         if entry.code is not None:
             self.scope.update(_code=entry.code, _f=f)
@@ -314,11 +318,18 @@ class _Writer:
         ]
         self.structure[:0] = [self.named(w, table, keywords) for w, table in self.names]
         indent = " " * 12
+        if self.stores:  # no other thread may store meanwhile
+            lines.append(f"{indent}with _lock:")
+            indent += "    "
         result, outputs, checks = self.results()
         n = len(self.entry.jaxpr.outputs)
         copied = []
         if checks:
             copied = [f"if {' or '.join(checks)}:", f"    {outputs}{',' if n == 1 else ''} = _export([{outputs}], [{inputs}])"]
+        if self.stores:
+            first = n - sum([store.count for store in self.stores])
+            names, leaves = outputs.split(", ")[first:], self.inputs[len(self.entry.consts) :]
+            copied.append(f"_store(_stores, _f, [{', '.join(names)}], [{', '.join(leaves)}], None, '')")
         if self.fast is not None and n:
             deeper = indent
             if self.structure:

@@ -14,9 +14,12 @@ from typing import Any
 import numpy as np
 
 from funcad.api.border import own_memory
+from funcad.control.call import call_of
 from funcad.errors import TracerArrayConversionError
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of
+from funcad.ir.jaxpr import Jaxpr, prune, used_inputs
+from funcad.ir.trace import any_tracer
 from funcad.ir.tracer import Tracer
 from funcad.jitted.jit_cache import Entry
 from funcad.writes.boxes import assign, root_of
@@ -66,3 +69,13 @@ def commit(
     for k, i in entry.returned.items():
         results[k] = leaves[i] if id(leaves[i]) not in donated else results[k]
     return results
+
+
+def outputs_apart(jaxpr: Jaxpr, n: int, inputs: Sequence[Any], name: str) -> list[Any] | None:
+    """The outputs from n on, of which none depends on what is being derived or mapped; None if some do."""
+    only = prune(jaxpr, [i >= n for i in range(len(jaxpr.outputs))], effects=False)
+    used = used_inputs(only)
+    given = [x for x, u in zip(inputs, used) if u]
+    if any_tracer(given):
+        return None
+    return call_of(Jaxpr(tuple([v for v, u in zip(only.inputs, used) if u]), only.equations, only.outputs), given, name)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import itertools
 import pickle
+import threading
 import weakref
 from collections import OrderedDict, namedtuple
 from types import FunctionType
@@ -519,3 +520,58 @@ def test_the_table_of_short_ways_has_a_bound() -> None:
     found = jit_call.linked(calls, len)
     assert [call for call, _ in calls[: jit_cache.MAX_PROGRAMS]] == list(found.table.values())
     assert found([1, 2]) == 2  # what looks like none of them goes the general way
+
+
+class Steps:
+    def __init__(self) -> None:
+        self.w, self.n, self.last = np.ones(3), 0, None
+
+    def step(self, x: Any) -> Any:
+        self.w, self.n, self.last = self.w - 0.1 * x, self.n + 1, x
+        return np.sum(self.w)
+
+    def counted(self, x: Any) -> Any:
+        self.n += 1
+        root = np.linalg.cholesky(x)
+        self.last = x
+        return root[0, 0] * self.n
+
+
+def test_what_stores_has_the_short_way() -> None:
+    plain, s = Steps(), Steps()
+    step = warm(fc.jit(s.step), np.ones(3))
+    assert is_short(step)
+    for _ in range(6):
+        plain.step(np.ones(3))
+    for k in range(12):
+        x = np.full(3, float(k))
+        if k == 5:  # as somebody else has set it
+            s.w, plain.w = np.zeros(3), np.zeros(3)
+        if k == 8:  # another program
+            s.w, plain.w = np.ones((2, 3)), np.ones((2, 3))
+        same(step(x), plain.step(x))
+        same((s.w, s.n), (plain.w, plain.n))
+        assert s.last is x
+
+
+def test_the_short_way_stores_what_python_stores_before_an_error() -> None:
+    s = Steps()
+    counted = warm(fc.jit(s.counted), np.eye(2))
+    assert is_short(counted)
+    wrong = -np.eye(2)
+    with pytest.raises(np.linalg.LinAlgError):
+        counted(wrong)
+    assert s.n == 7 and s.last is not wrong
+    assert counted(np.eye(2)) == 8.0
+
+
+def test_threads_lose_no_store_on_the_short_way() -> None:
+    s = Steps()
+    step = warm(fc.jit(s.step), np.ones(3))
+    before = s.n
+    threads = [threading.Thread(target=lambda: [step(np.ones(3)) for _ in range(200)]) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert s.n == before + 800
