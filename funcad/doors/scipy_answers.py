@@ -456,7 +456,10 @@ def solving(name: str, original: Callable[..., Any]) -> Answer:
     def flat(*args: Any, **kwargs: Any) -> Any:
         """SciPy's solution of one system is a vector, also of a column: funcad's is like b, as JAX's."""
         found = answered(*args, **kwargs)
-        return (np.ravel(found[0]), found[1]) if hasattr(args[0] if args else kwargs["A"], "shape") else found
+        operator = args[0] if args else kwargs["A"]
+        if not hasattr(operator, "shape"):
+            return found
+        return np.ravel(found[0]), found[1]
 
     def answered(*args: Any, **kwargs: Any) -> Any:
         operator = args[0] if args else kwargs.get("A")
@@ -467,7 +470,8 @@ def solving(name: str, original: Callable[..., Any]) -> Answer:
         image = operator._matvec(np.zeros(operator.shape[1], operator.dtype))
         return (ours(name) if any_traced([image]) else original)(*args, **kwargs)
 
-    return is_for_us, flat if name.rsplit(".")[-1] in ("bicgstab", "cg", "gmres", "minres") else answered
+    of_one = name.rsplit(".")[-1] in ("bicgstab", "cg", "gmres", "minres")
+    return is_for_us, flat if of_one else answered
 
 
 # -- functions that share one method

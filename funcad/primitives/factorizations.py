@@ -301,7 +301,8 @@ def _pinv_impl(xp: Any, a: Any, rcond: Any, *, hermitian: bool, truncates: bool)
 
 
 def _stein_impl(xp: Any, f: Any, g: Any, r: Any) -> Any:
-    if not r.size or float(abs(f).max() * abs(g).max()) * f.shape[-1] * g.shape[-1] <= np.finfo(r.dtype).eps:
+    sizes = [float(abs(x).max(initial=0.0)) * x.shape[-1] for x in (f, g)]
+    if not r.size or sizes[0] * sizes[1] <= np.finfo(r.dtype).eps:
         return r  # nothing is cut but zeros
     (w, u), (z, v) = [of_finite(xp, xp.linalg.eigh, x) for x in (f, g)]
     uh, vh = [xp.swapaxes(x.conj(), -1, -2) for x in (u, v)]
@@ -355,7 +356,8 @@ pinv_p = stacked(
 def _truncates(a: Any, rcond: Any) -> bool:
     """Whether rcond may cut more than what is zero to rounding."""
     known = concrete_value(rcond)
-    return type(known) is Tracer or bool((known > 4 * max(shape_of(a)[-2:]) * np.finfo(dtype_of(a)).eps).any())
+    rounding = max(shape_of(a)[-2:]) * np.finfo(dtype_of(a)).eps
+    return type(known) is Tracer or bool((known > 4 * rounding).any())
 
 
 def pinv(a: Any, rcond: Any, *, hermitian: bool = False) -> Any:
@@ -375,7 +377,8 @@ def _lstsq_jvp(tangents: Any, out: Any, a: Any, b: Any, *, rcond: float) -> Any:
     ta, tb = tangents
     shape = shape_of(a)
     least = REAL(dtype_of(a)).type(rcond)
-    cut, params = broadcast_in_dim(least, shape=shape[:-2], axes=()), {"hermitian": False, "truncates": _truncates(a, least)}
+    cut = broadcast_in_dim(least, shape=shape[:-2], axes=())
+    params = {"hermitian": False, "truncates": _truncates(a, least)}
     p = pinv_p(a, cut, **params)
     if ta is None:
         return mm(p, tb)

@@ -281,7 +281,8 @@ def _poisson_impl(xp: Any, keys: Any, rate: Any, *, dtype: np.dtype) -> Any:
             found = _last_accepted(elements, flat.dtype, rounds, _ptrs(xp), (xp.where(is_large, flat, flat.dtype.type(1e5)),))
             most = np.iinfo(dtype).max  # a larger count is that, and NaN is 0, as in JAX
             counts = xp.where(found < float(most), found, 0).astype(dtype)
-            out = xp.where(is_large, xp.where(found >= float(most), dtype.type(most), counts), out)
+            counts = xp.where(found >= float(most), dtype.type(most), counts)
+            out = xp.where(is_large, counts, out)
     out = xp.where(flat == 0, dtype.type(0), out).reshape(rate.shape)
     return out[()] if xp is np else out
 

@@ -387,7 +387,9 @@ def eigsh(
     if return_eigenvectors:
         return values, fnp.stack([v for v, _ in pairs], 1)
     if sigma is None and which in ("LM", "SA", "SM"):  # in ARPACK's order, which SciPy keeps
-        values = values[fnp.argsort({"LM": abs(values), "SA": -values, "SM": -abs(values)}[which])]
+        size = abs(values)
+        order = {"LM": size, "SA": -values, "SM": -size}[which]
+        values = values[fnp.argsort(order)]
     return values
 
 
