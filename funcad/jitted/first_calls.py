@@ -47,7 +47,7 @@ _PLAIN = frozenset([np.ndarray, float, int, bool, complex])
 
 def is_observed(core: Any, key: Any, leaves: list) -> bool:
     """Is this call, whose signature has no program, to run f itself?"""
-    if not may_run_itself(core, key, leaves):
+    if not config.jit_patience or not may_run_itself(core, key, leaves):
         return False
     if not core.cache.account.affords_recording():
         return True
@@ -57,7 +57,7 @@ def is_observed(core: Any, key: Any, leaves: list) -> bool:
 
 def may_run_itself(core: Any, key: Any, leaves: list) -> bool:
     """May f itself be run in the place of a trace?"""
-    if not config.jit_patience or not core.guards or core.inline or core.donate_nums or core.donate_names:
+    if not core.guards or core.inline or core.donate_nums or core.donate_names:
         return False
     if state.staging is not None or state.abstract is not None or state.before_effect is not None or state.checked is not None:
         return False

@@ -793,7 +793,7 @@ class Core:
                     with missed(self.cache, key, self.f, self.argument_names(args)) as report:
                         self.cache.note_changes(key, self.f)
                         itself = result is not None and first_calls.may_run_itself(self, key, came)
-                        most = self.cache.account.longest() if itself else None
+                        most = self.cache.account.longest() if itself and config.jit_patience else None
                         if making is not None:
                             making.enter_context(many_objects())
                         try:
@@ -810,7 +810,7 @@ class Core:
                             if orders is not None:
                                 key, _ = self.cache.find_among(orders if entry.ordered else None, key, leaves, self.f)
                             simple = entry.paths is None and not (entry.stores or entry.written or entry.jaxpr.has_effects)
-                            if itself and simple:
+                            if most is not None and simple:
                                 entry.itself = self.cache.account.slower_by_steps(len(entry.jaxpr.equations))
                             self.cache.put(key, entry)
                             successors(self.cache, key, entry)

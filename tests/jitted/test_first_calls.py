@@ -253,6 +253,33 @@ def test_what_a_trace_cannot_do_runs_un_jitted(f: Callable[[Any], Any]) -> None:
     assert text.count("Remedy: ") == 1 and "pass what changes" not in text  # it is the error's own
 
 
+_KEPT: dict[Any, float] = {1.0: 5.0}
+AT_ONCE: dict[str, Callable[[Any], Any]] = {
+    "it writes into an array that it found": lambda x: np.subtract(W, x[0], out=W).sum() + x,
+    "a key of a dict": lambda x: _KEPT.get(x[0], 2.0) * x,
+    "a member of a set": lambda x: x * 2.0 if x[0] in {1.0} else x,
+    "the memory of an array": lambda x: x.view(np.int64) * 1,
+    "an attribute of arrays only": lambda x: x * len(x.data),
+    "a library that takes numbers": lambda x: float(decimal.Decimal(float(x[0]))) * x,
+}
+
+
+@pytest.mark.parametrize("patience", [0, 1])
+@pytest.mark.parametrize("name", AT_ONCE)
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+def test_what_a_trace_cannot_do_runs_un_jitted_without_patience_too(name: str, patience: int) -> None:
+    f = AT_ONCE[name]
+    jitted, x = jit(lambda x: f(x)), np.array([1.0, 2.0])
+    with funcad.config.set(jit_patience=patience):
+        for k in (1.0, 1.0, 3.0, 1.0):
+            W[:] = np.arange(4.0)
+            expected, at = f(k * x), W.copy()
+            W[:] = np.arange(4.0)
+            np.testing.assert_array_equal(jitted(k * x), expected)
+            np.testing.assert_array_equal(W, at)
+    W[:] = np.arange(4.0)
+
+
 def test_where_it_traces_at_once() -> None:
     large = np.ones(first_calls.LARGE // 8 + 1)
     table = {"rate": 2.0}
