@@ -10,6 +10,7 @@ the user's line, with no other error around it. Trap: a recording that was given
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NoReturn
 
 from funcad.api.border import name_of
@@ -25,7 +26,7 @@ from funcad.jitted.captured_arrays import gathered
 from funcad.jitted.jit_cache import Entry
 from funcad.jitted.path_entries import entry_with_paths
 from funcad.jitted.path_recording import Recorder
-from funcad.reads.places import path_of, value_at
+from funcad.reads.places import Place, path_of, value_at
 from funcad.reads.refusals import Raised, Refusal, Unplaced
 from funcad.reads.stores import lock
 
@@ -101,8 +102,7 @@ class Tracing:
             try:
                 return self._traced_with(labels)
             except Unplaced as error:
-                label = error.label or given[0].label
-                raise Refusal(f"{label} advances, and Python needs its value", "") from None
+                raise _advances(error.label or given[0].label, given) from None
             except Exception as error:
                 raise Raised(error) from error
         entry.given = given
@@ -153,7 +153,8 @@ class Tracing:
             entry.stores = tuple(first.run.stores)
             label = core.cache.advance(first.run.advancing, first.run.guards, bool(given))
             if label is not None:
-                refusal = Refusal(f"{label} advances, and Python needs its value", "")
+                guards = first.run.guards
+                refusal = _advances(label, guards.places if guards is not None else [])
                 if not result:
                     raise refusal
                 core.refused(refusal)  # this call is done, and what it stored is written
@@ -180,6 +181,12 @@ class Tracing:
         flat = attempt.flat if recorder is None else recorder.watching(attempt.flat, attempt.changes)
         with attempt.looked_after():
             return trace_function(flat, self.avals, name=f"jit({name_of(self.core.f)})", given=attempt.given)
+
+
+def _advances(label: str, places: Iterable[Place]) -> Refusal:
+    """What is read and stored at each call is read where no input can stand for it; `places` know the line."""
+    line = next((str(w.source) for w in places if w.label == label and w.source is not None), "")
+    return Refusal(f"{label} advances, and Python needs its value", line)
 
 
 def stored_before(core: Any, args: tuple, kwargs: dict, happened: list, error: Exception) -> None:

@@ -114,8 +114,9 @@ def is_library_module(name: str) -> bool:
 
 
 def top_of(x: Any) -> str:
-    """The package that a function or a class says it is of."""
-    return str(getattr(x, "__module__", None)).partition(".")[0]
+    """The package that a function or a class says it is of; what funcad made of a function of the user's is funcad's."""
+    ours = str(type(x).__module__).partition(".")[0] == "funcad"
+    return "funcad" if ours else str(getattr(x, "__module__", None)).partition(".")[0]
 
 
 def copies(f: Any) -> bool:

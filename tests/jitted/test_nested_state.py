@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pytest
 
-from funcad import jit
+from funcad import grad, hessian, jit, tree, value_and_grad, vjp, vmap
 from funcad.errors import NotCompiledWarning
 from funcad.jitted import first_calls
 
@@ -117,6 +118,81 @@ def test_integers_beyond_64_bits(name: str) -> None:
         warnings.simplefilter("ignore", NotCompiledWarning)
         for _ in range(60):
             assert f(X) == wanted(X) and mine.state == plain.state
+
+
+class Trained:
+    """Parameters in a dict and in nested lists, which steps advance."""
+
+    def __init__(self) -> None:
+        self.p = {"w": np.ones((3, 2)), "b": np.zeros(2)}
+        self.rows: Any = [np.ones(3), [np.zeros(3)]]
+
+
+@dataclass
+class Parameters:
+    w: Any
+
+
+def loss(p: Any, x: Any) -> Any:
+    return np.sum((x @ p["w"] + p["b"]) ** 2)
+
+
+def by_keys(s: Trained, x: Any) -> Any:
+    g = grad(loss)(s.p, x)
+    s.p = {k: s.p[k] - 0.1 * g[k] for k in s.p}
+    return loss(s.p, x)
+
+
+def by_items(s: Trained, x: Any) -> Any:
+    value, g = jit(value_and_grad(loss))(s.p, x)
+    for k, v in s.p.items():
+        s.p[k] = v - 0.1 * g[k]
+    return value
+
+
+def by_tree(s: Trained, x: Any) -> Any:
+    _, pull = vjp(lambda p: loss(p, x), s.p)
+    s.p = tree.map(lambda a, b: a - 0.1 * b, s.p, pull(1.0)[0])
+    return x
+
+
+def by_position(s: Trained, x: Any) -> Any:
+    g = grad(lambda rows: np.sum((x @ (rows[0] + rows[1][0])) ** 2))(s.rows)
+    s.rows = [s.rows[0] - 0.1 * g[0], [s.rows[1][0] - 0.1 * g[1][0]]]
+    return vmap(lambda rows, v: v @ rows[0], in_axes=(None, 0))(s.rows, x)
+
+
+def by_second_derivatives(s: Trained, x: Any) -> Any:
+    h = hessian(loss)(s.p, x)
+    s.p = {"w": s.p["w"] - 0.001 * h["w"]["w"][0, 0], "b": s.p["b"]}
+    return x
+
+
+@pytest.mark.parametrize("step", [by_keys, by_items, by_tree, by_position, by_second_derivatives])
+def test_steps_of_parameters_that_a_derivative_reads_are_compiled(step: Callable[[Trained, Any], Any]) -> None:
+    plain, state, x = Trained(), Trained(), np.full((4, 3), 0.25)
+    jitted = jit(lambda x: step(state, x))
+    for _ in range(5):
+        np.testing.assert_allclose(jitted(x), step(plain, x), rtol=1e-12)
+    assert jitted.cache_info().misses <= 2
+    for a, b in zip(tree.leaves([state.p, state.rows]), tree.leaves([plain.p, plain.rows])):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+
+
+def test_where_such_a_step_is_not_compiled_the_line_is_named() -> None:
+    s = Trained()
+    s.p = Parameters(np.ones(2))  # type: ignore[assignment]
+
+    @jit
+    def step(x: Any) -> Any:
+        g = grad(lambda p: np.sum((p.w * x) ** 2))(s.p)
+        s.p = Parameters(s.p.w - 0.1 * g.w)
+        return x
+
+    with pytest.warns(NotCompiledWarning, match=r"s\.p\.w advances, and Python needs its value, at .*\(step\)"):
+        for _ in range(4):
+            step(np.ones(2))
+    np.testing.assert_allclose(s.p.w, np.full(2, 0.8**4))
 
 
 class Accumulator:
