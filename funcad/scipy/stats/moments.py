@@ -99,7 +99,13 @@ class _Standard:
         _refuse_moved_ends(family, what)
 
         def rule(out: Any, args: Sequence[Any], tangents: Sequence[Any]) -> Any:
-            low, high = family._support(*args)
+            low, high = _ends(family, args)
+            circle = family.name == "vonmises"  # its peak is at 0, and the steps are dense at ends
+            pieces = ((low, 0.0), (0.0, high)) if circle else ((low, high),)
+
+            def integral(density: Any, parameters: Any, along: Any) -> Any:
+                over = own_distributions.integral
+                return sum([over(density, *ends, parameters, along) for ends in pieces])
 
             def term(y: Any, *p: Any) -> Any:
                 now = family.formulas["pdf"](y, *args)
@@ -108,11 +114,9 @@ class _Standard:
                     there, part(y, family.formulas["pdf"](y, *p), fnp.where(there, now, 1.0)), 0.0
                 )
 
-            moved = own_distributions.integral(term, low, high, args, tangents)
+            moved = integral(term, args, tangents)
             # where the same steps do not see the whole density, as of a narrow peak far out, they do not see its derivative
-            seen = own_distributions.integral(
-                lambda y, s: s * family.formulas["pdf"](y, *args), low, high, (1.0,), (1.0,)
-            )
+            seen = integral(lambda y, s: s * family.formulas["pdf"](y, *args), (1.0,), (1.0,))
             good = fnp.isfinite(out) & (fnp.abs(seen - 1.0) < 1e-6)
             return moved * fnp.where(good, 1.0, np.nan)  # a factor, which no transposition leaves out
 
@@ -169,10 +173,17 @@ class _Standard:
         )
 
 
+def _ends(family: Any, parameters: Sequence[Any], scale: Any = 1.0) -> tuple[Any, Any]:
+    """Where integrals begin and end, in the standard variable: SciPy goes once around the circle, whatever the scale."""
+    if family.name == "vonmises":
+        return -np.pi / scale, np.pi / scale
+    ends: tuple[Any, Any] = family._support(*parameters)
+    return ends
+
+
 def _refuse_moved_ends(family: Any, what: str) -> None:
-    methods = ("_get_support", "expect") if what == "expectation" else ("_get_support",)  # vonmises.expect has its own
-    if any([own_distributions.is_written(scipy_function(f"stats.{family.name}"), method) for method in methods]):
-        name = f"scipy.stats.{family.name}"
+    name = f"scipy.stats.{family.name}"
+    if own_distributions.is_written(scipy_function(name[6:]), "_get_support"):
         raise TracerArrayConversionError(
             f"the {what} of {name} is an integral whose ends its parameters move{where_am_i()}.\n"
             f"Remedy: scipy.integrate.quad of a formula with {name}.pdf, between ends that you say."
@@ -355,7 +366,7 @@ def expect(
         _refuse_moved_ends(self, "expectation")
     # in the standard variable, whose density knows nothing of loc and scale
     ends = [
-        far if end is None else end for end, far in zip(self._support(*args), (-np.inf, np.inf))
+        far if end is None else end for end, far in zip(_ends(self, args, scale), (-np.inf, np.inf))
     ]
     low, high = [
         end if given_end is None else (given_end - loc) / scale
