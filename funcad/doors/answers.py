@@ -24,7 +24,7 @@ from funcad.errors import TracerArrayConversionError, TracerBoolConversionError,
 from funcad.host.where import caller, state, user_source, users_frame
 from funcad.ir.tracer import Tracer, concrete_value, has_value
 from funcad.memo import remembers
-from funcad.numpy.dispatch import whole_table
+from funcad.numpy.dispatch import refuse, whole_table
 from funcad.numpy.promote import values_of
 
 index_plan, tree = OnDemand("funcad.numpy.index_plan"), OnDemand("funcad.tree")
@@ -150,9 +150,24 @@ def calling(name: str, original: Callable[..., Any], answer: Callable[..., Any] 
                 return original(**{**kwargs, key: _watched(given)})  # type: ignore[dict-item]
             except _Traced:
                 pass
+        absent = _only_theirs(answer or ours(name), original)
+        given = {k: v for k, v in kwargs.items() if k in absent}
+        kwargs = {k: v for k, v in kwargs.items() if k not in absent}
+        off = lambda k, v: type(v) in (bool, int) and v == absent[k]
+        refuse(name, **{k: v for k, v in given.items() if not off(k, v)})
         return (answer or _with_their_defaults(ours(name), original))(*args, **kwargs)
 
     return lambda args, kwargs: users_call(), own
+
+
+@remembers(256, same=None)
+def _only_theirs(function: Callable[..., Any], original: Callable[..., Any]) -> dict[str, Any]:
+    """The options of SciPy's function that funcad's does not have, and what they are if left out."""
+    own = inspect.signature(function).parameters
+    if any(p.kind is p.VAR_KEYWORD for p in own.values()):
+        return {}
+    theirs = inspect.signature(original).parameters
+    return {name: p.default for name, p in theirs.items() if name not in own}
 
 
 @remembers(256, same=None)

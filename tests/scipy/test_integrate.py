@@ -198,3 +198,19 @@ def test_an_integrand_is_a_program(name: str) -> None:
     before = counters["programs"]
     np.testing.assert_allclose(g(0.7), expected, rtol=1e-9)
     assert counters["programs"] == before or name != "quad"  # around others stand new calls of the host
+
+
+def test_complex_integrands_are_two_real_ones():
+    for module in (scipy.integrate, integrate):
+
+        def f(a, module=module):
+            return module.quad(lambda t: np.exp(1j * a * t), 0, a, complex_func=True)[0]
+
+        a = 1.3
+        expected, slope = (np.exp(1j * a * a) - 1) / (1j * a), (f(a + 1e-5) - f(a - 1e-5)) / 2e-5
+        jitted = funcad.jit(lambda a, f=f: funcad.jvp(f, (a,), (1.0,)))
+        for found in (funcad.jvp(f, (a,), (1.0,)), jitted(a), jitted(a), jitted(a)):
+            np.testing.assert_allclose(found, (expected, slope), rtol=1e-8)
+        np.testing.assert_allclose(funcad.vmap(f)(np.array([a, a])), [expected] * 2, rtol=1e-10)
+        size = funcad.grad(lambda a, f=f: abs(f(a)) ** 2)(a)
+        assert size == pytest.approx(2 * (np.conj(expected) * slope).real, rel=1e-8)

@@ -414,3 +414,45 @@ def test_what_a_callback_stores_is_there_or_refused() -> None:
     root = lambda a: scipy.optimize.root(lambda z: z**3 - a, [0.7], method="krylov", callback=lambda x, r: None).x
     with pytest.raises(NotImplementedError, match="root: inside jit and vmap"):
         vmap(root)(np.array([1.5, 2.0]))
+
+
+@pytest.mark.parametrize("options", [{}, {"fprime": lambda z: 3 * z * z}, {"fprime": None}, {"full_output": True}])
+@pytest.mark.parametrize("start", [-0.4 + 1.1j, np.array([-0.4 + 1.1j, -0.4 - 1.1j])], ids=["one", "two"])
+def test_complex_roots(start, options):
+    """The derivative of a holomorphic equation's root, z**3 = a: z / (3 a)."""
+    if options.get("full_output") and np.ndim(start):
+        return
+
+    def f(a):
+        found = scipy.optimize.newton(lambda z: z**3 - a, start, **options)
+        return found[0] if options.get("full_output") else found
+
+    for a in (1.3, 1.3 + 0.2j):
+        expected = f(a)
+        value, slope = jvp(f, (a,), (1.0 + 0.0 * a,))
+        np.testing.assert_allclose(value, expected, rtol=1e-9)
+        np.testing.assert_allclose(slope, expected / (3 * a), rtol=1e-7)
+        jitted = jit(lambda a: jvp(f, (a,), (1.0 + 0.0 * a,)))
+        for _ in range(3):
+            np.testing.assert_allclose(jitted(a), (value, slope), rtol=1e-9)
+        np.testing.assert_allclose(vmap(f)(np.array([a, a]))[0], expected, rtol=1e-9)
+    reverse = grad(lambda a: np.sum(abs(f(a) - 0.3) ** 2))(1.3)
+    assert reverse == pytest.approx(np.sum(2 * ((np.conj(f(1.3)) - 0.3) * f(1.3) / 3.9).real), rel=1e-7)
+
+
+@pytest.mark.parametrize("sigma", [None, np.array([1.0, 2.0, 3.0, 1.0, 0.5]), np.diag([1.0, 2.0, 3.0, 1.0, 0.5])])
+def test_curves_are_fitted_to_what_is_not_nan(sigma):
+    x, y = np.array([0.0, 1.0, np.nan, 3.0, 4.0]), np.array([1.0, np.nan, 2.0, 3.0, 4.5])
+    kept = np.array([0, 3, 4])
+
+    def fit(y, x=x, sigma=sigma, **options):
+        return scipy.optimize.curve_fit(lambda x, a, b: a * x + b, x, y, sigma=sigma, **options)[0]
+
+    rest = None if sigma is None else sigma[kept] if sigma.ndim == 1 else sigma[np.ix_(kept, kept)]
+    expected = fit(y[kept], x[kept], rest)
+    f = lambda s: fit(s * y, nan_policy="omit")
+    for way in (f, jit(f), lambda s: vmap(f)(np.array([s]))[0], lambda s: jvp(f, (s,), (s,))[1]):
+        for _ in range(3):
+            np.testing.assert_allclose(way(1.0), expected, rtol=1e-6)
+    with pytest.raises(ValueError, match="nan"):
+        jvp(lambda s: fit(s * y, nan_policy="raise"), (1.0,), (1.0,))

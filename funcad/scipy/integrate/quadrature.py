@@ -158,12 +158,13 @@ def quad(
     epsabs: float = 1.49e-8,
     epsrel: float = 1.49e-8,
     limit: int = 50,
+    *more: Any,
     **options: Any,
 ) -> tuple[Any, Any]:
-    """`scipy.integrate.quad` of a real function, differentiable in a, b, args and what func closes over: (integral, error).
+    """`scipy.integrate.quad`, differentiable in a, b, args and what func closes over: (integral, error).
 
     With traced values func is traced once, abstractly; points, weight and wvar are known numbers, an algebraic weight has ends
-    that are known, and full_output and complex_func are refused. Each number among the parameters costs one more integral in
+    that are known, and full_output is refused. Each number among the parameters costs one more integral in
     reverse mode.
 
     >>> import numpy as np, funcad
@@ -172,15 +173,22 @@ def quad(
     True
     """
     extra = args if isinstance(args, tuple) else (args,)
-    if not is_traced((a, b, *tree.leaves(extra))) and not isinstance(func(between(a, b), *extra), Tracer):
+    options |= dict(zip((*_KNOWN, "complex_func"), more))
+    if not is_traced((a, b, *tree.leaves((extra, options)))) and not isinstance(func(between(a, b), *extra), Tracer):
         return scipy_function("integrate.quad")(func, a, b, args, full_output, epsabs, epsrel, limit, **options)
+    if options.pop("complex_func", False):
+        each = [lambda x, *p, part=part: part(func(x, *p)) for part in (np.real, np.imag)]
+        options |= dict(epsabs=epsabs, epsrel=epsrel, limit=limit)
+        (x, error), (y, other) = [quad(f, a, b, args, full_output, **options) for f in each]
+        return x + 1j * y, error + 1j * other
     refused = {k: v or None for k, v in options.items() if k not in _KNOWN}
     refuse("integrate.quad", full_output=full_output or None, **refused)
     options = {k: v for k, v in options.items() if k in _KNOWN and v is not None}
     if _traced(options) or str(options.get("weight")).startswith("alg") and _traced(a, b):
         raise TypeError(
             f"integrate.quad{where_am_i()}: points and wvar, and the ends beside an algebraic weight, must be known numbers.\n"
-            "Remedy: write the weight into func, and split the integral at points that move."
+            "Remedy: write the weight into func, and split the integral at points that move; for weight='cauchy' integrate "
+            "func(x + wvar) from a - wvar to b - wvar, with wvar=0.0."
         )
     extra = tree.map(array_of, extra)
     ends = [convert(floating(v), np.dtype(float)) for v in (a, b)]
@@ -193,7 +201,8 @@ def quad(
         given, hoisted = structure.unflatten([next(known) if is_float else next(unknown) for is_float in floats])
         out = array_of(converted(x, *given, *hoisted))
         if aval_of(out).dtype.kind == "c" or shape_of(out):
-            raise TypeError(f"quad integrates functions with one real value; func returned {said(out)}")
+            remedy = "complex_func=True for complex numbers, quad_vec for arrays"
+            raise TypeError(f"quad integrates functions with one real value; func returned {said(out)}.\nRemedy: {remedy}.")
         return convert(out, np.dtype(float))
 
     params = [x for x, is_float in zip(leaves, floats) if is_float]

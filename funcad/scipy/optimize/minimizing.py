@@ -222,6 +222,14 @@ def curve_fit(
     n, dtype = vector.size, np.dtype(float)
     start = convert(start, dtype)
     ydata, sigma = [v if v is None else fnp.asarray(v) for v in (ydata, sigma)]
+    if kwargs.get("nan_policy") == "omit":
+        kwargs.pop("nan_policy")
+        xdata = fnp.asarray(xdata)
+        rows = fnp.isnan(xdata).any(axis=tuple(range(len(shape_of(xdata)) - 1)))
+        kept = np.flatnonzero(~(rows | fnp.isnan(ydata)))  # asked at the values
+        xdata, ydata = xdata[..., kept], ydata[kept]
+        if sigma is not None:
+            sigma = sigma[kept] if len(shape_of(sigma)) < 2 else sigma[kept][:, kept]
     predict = lambda p: fnp.asarray(f(xdata, *[p[i] for i in range(n)]), float)
     residual = lambda p: _whitened(fnp.ravel(predict(p) - ydata), sigma)
     loss, f_scale = kwargs.get("loss", "linear"), kwargs.get("f_scale", 1.0)
@@ -245,7 +253,7 @@ def curve_fit(
         j = by_rows(lambda p: slope(p, *own)) if j == OWN else by_rows(j) if callable(j) else j
         return scipy_optimize().curve_fit(
             by_rows(lambda p: value(p, *own)),
-            0.0,
+            np.zeros(1),
             y,
             x,
             deviation[0] if deviation else None,

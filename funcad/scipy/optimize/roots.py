@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -201,9 +202,12 @@ def root_scalar(
         kind = "halley" if callable(fprime2) else "newton" if fprime is not None or dtype.itemsize < 8 else None
     at = next(p for p in [*points, 1.0] if p is not None)
     claims, slopes = _slope_claims("root_scalar", f, (fprime, fprime2), args, at, dtype)
-    value, own_slopes = one.plain(), (one.compiled(grad), one.compiled(lambda g: grad(grad(g))))
+    number = complex if dtype.kind == "c" else float
+    slope = partial(grad, holomorphic=number is complex)
+    value = one.plain()
+    own_slopes = one.compiled(slope), one.compiled(lambda g: slope(slope(g)))
     given = Handed(one, dtype)
-    handed = [given.slope(d, slope, dtype.type(1)) for d, slope in zip((fprime, fprime2), slopes)]
+    handed = [given.slope(d, said, dtype.type(1)) for d, said in zip((fprime, fprime2), slopes)]
 
     def run(numbers: list[Any], values: Any) -> Any:
         narrow, own = dtype.type, values[: len(one.values)]
@@ -212,16 +216,16 @@ def root_scalar(
             d = hand(values)
             if d == OWN:
                 here = kind == "halley" or kind == "newton" and name == "fprime"
-                d = (lambda x, ours=ours: float(ours(narrow(x), *own))) if here else None
-            more[name] = (lambda x, d=d: float(d(x))) if callable(d) else d
+                d = (lambda x, ours=ours: number(ours(narrow(x), *own))) if here else None
+            more[name] = (lambda x, d=d: number(d(x))) if callable(d) else d
         start, second, low, high = numbers
         if low is not None:
             more["bracket"] = [float(low), float(high)]
         return scipy_optimize().root_scalar(
-            lambda x: float(value(narrow(x), *own)),
+            lambda x: number(value(narrow(x), *own)),
             method=kind,
-            x0=None if start is None else float(start),
-            x1=None if second is None else float(second),
+            x0=None if start is None else number(start),
+            x1=None if second is None else number(second),
             xtol=xtol,
             rtol=rtol,
             maxiter=maxiter,
@@ -250,7 +254,7 @@ def _slope_claims(
     own: Any = lambda x: number_of(what, f(x, *args), dtype)
     claims, slopes = [], []
     for name, g in zip(("fprime", "fprime2"), given):
-        own = grad(own)
+        own = grad(own, holomorphic=dtype.kind == "c")
         slopes.append(lambda x, g=g: number_of(what, g(x, *args), dtype))
         if callable(g):
             number = lambda v, g=slopes[-1]: reshape(g(v[0]), shape=(1,))

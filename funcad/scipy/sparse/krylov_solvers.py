@@ -307,7 +307,7 @@ def gmres(
     *,
     tol: Any = 1e-5,
     atol: Any = 0.0,
-    restart: int = 20,
+    restart: int | None = 20,
     maxiter: int | None = None,
     M: Any = None,
     solve_method: str = "batched",
@@ -326,6 +326,7 @@ def gmres(
     """
     if solve_method not in ("batched", "incremental"):
         raise ValueError(f"gmres: solve_method must be 'batched' or 'incremental', got {solve_method!r}")
+    restart = 20 if restart is None else restart
     if int(restart) < 1:
         raise ValueError(f"gmres: restart must be positive, got {restart}")
     until = _Until(tol if rtol is None else rtol, atol, maxiter)
