@@ -114,6 +114,16 @@ def of_lists(name: str, original: Callable[..., Any]) -> Answer:
     return lists_traced, lambda *args, **kwargs: ours(name)(*args, **kwargs)
 
 
+def holding_arrays(name: str, original: Callable[..., Any]) -> Answer:
+    """What makes NumPy's arrays of lists, in code of SciPy's."""
+    array = lambda v: ours("numpy.array")(v) if isinstance(v, (list, tuple)) else v
+
+    def own(*args: Any, **kwargs: Any) -> Any:
+        return original(*map(array, args), **{k: array(v) for k, v in kwargs.items()})
+
+    return lists_traced, own
+
+
 class _Traced(BaseException):
     """A function that SciPy called gave a traced value. No Exception: SciPy catches some of these."""
 
@@ -148,7 +158,7 @@ def calling(name: str, original: Callable[..., Any], answer: Callable[..., Any] 
                 if args:
                     return original(_watched(given), *args[1:], **kwargs)
                 return original(**{**kwargs, key: _watched(given)})  # type: ignore[dict-item]
-            except _Traced:
+            except (_Traced, TracerArrayConversionError):  # of the function, or of what stands beside it
                 pass
         absent = _only_theirs(answer or ours(name), original)
         given = {k: v for k, v in kwargs.items() if k in absent}

@@ -16,8 +16,8 @@ from funcad.doors.codes import Answer
 from funcad.doors.makers import making, making_of
 
 from funcad.doors.answers import (  # isort: skip
-    Maker, along_axis, array_of, by_name, by_twin, calling, comparing, enumerating, for_users, from_memory, fromiter, instead,
-    joined, labelled, odeint, of_masked, vectorized,
+    Maker, along_axis, array_of, by_name, by_twin, calling, comparing, enumerating, for_users, from_memory, fromiter,
+    holding_arrays, instead, joined, labelled, odeint, of_masked, vectorized,
 )  # fmt: skip
 
 
@@ -197,6 +197,7 @@ IN_CODE: dict[str, dict[str, Maker]] = {
     "scipy.optimize": {
         **_all(calling, "bisect brenth brentq curve_fit fixed_point least_squares minimize newton ridder root root_scalar"),
         "toms748": calling,
+        **_all(holding_arrays, "Bounds.__init__ LinearConstraint.__init__ NonlinearConstraint.__init__"),
         **_all(calling, "fsolve leastsq minimize_scalar"),
         **_all(by_name, "linprog lsq_linear milp nnls"),
         **_all(

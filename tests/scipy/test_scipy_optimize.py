@@ -456,3 +456,43 @@ def test_curves_are_fitted_to_what_is_not_nan(sigma):
             np.testing.assert_allclose(way(1.0), expected, rtol=1e-6)
     with pytest.raises(ValueError, match="nan"):
         jvp(lambda s: fit(s * y, nan_policy="raise"), (1.0,), (1.0,))
+
+
+def bowl(x):
+    return (x[0] - 3.0) ** 2 + (x[1] + 1) ** 2 + 0.3 * x[0] * x[1]
+
+
+def lowest_with(**limits):
+    return scipy.optimize.minimize(bowl, np.zeros(2), tol=1e-10, **limits).x
+
+
+LIMITS = {
+    "bounds": lambda u: lowest_with(bounds=scipy.optimize.Bounds([0.0, -np.inf], [u, np.inf])),
+    "bounds of numbers": lambda u: lowest_with(bounds=scipy.optimize.Bounds(0.0, u)),
+    "dict": lambda u: lowest_with(constraints={"type": "ineq", "fun": lambda x: u - x[0]}),
+    "linear": lambda u: lowest_with(constraints=scipy.optimize.LinearConstraint([[1, 0], [0, 1]], [-np.inf, -5], [u, 5.0])),
+    "equal": lambda u: lowest_with(constraints=[scipy.optimize.LinearConstraint([[1.0, 0.0]], u, u)]),
+    "matrix": lambda u: lowest_with(constraints=scipy.optimize.LinearConstraint([[u, 0.0]], -np.inf, 1.0)),
+    "curved": lambda u: lowest_with(constraints=scipy.optimize.NonlinearConstraint(lambda x: x**2, -np.inf, [u, 9.0])),
+    "closure": lambda u: lowest_with(constraints=scipy.optimize.NonlinearConstraint(lambda x: u * x[0] ** 2, -np.inf, 1.0)),
+    "least squares": lambda u: scipy.optimize.least_squares(lambda x: x - 3, np.ones(2), bounds=([0, 0], [u, 5.0])).x,
+    "of one object": lambda u: scipy.optimize.least_squares(
+        lambda x: x - 3, np.ones(2), bounds=scipy.optimize.Bounds([0, 0], [u, 5.0])
+    ).x,
+    "fit": lambda u: scipy.optimize.curve_fit(lambda x, a: a * x, np.arange(4.0), 3 * np.arange(4.0), [0.5], bounds=(0, u))[0],
+}
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_traced_limits_of_known_functions(name):
+    """The function that is minimized holds no traced value, what stands beside it does."""
+    f, u = LIMITS[name], 1.3
+    expected, slope = f(u), (f(u + 1e-4) - f(u - 1e-4)) / 2e-4
+    both = lambda u: jvp(f, (u,), (1.0,))
+    jitted, backward = jit(both), jit(grad(lambda u: np.sum(f(u) * np.arange(1, 1 + len(expected)))))
+    for value, found in (both(u), jitted(u), jitted(u), jitted(u)):
+        np.testing.assert_allclose(value, expected, rtol=1e-9)
+        np.testing.assert_allclose(found, slope, rtol=2e-3, atol=2e-3)
+    for _ in range(3):
+        assert backward(u) == pytest.approx(found @ np.arange(1, 1 + len(expected)), rel=1e-6)
+    np.testing.assert_allclose(vmap(f)(np.array([u, u])), [expected] * 2, rtol=1e-5)

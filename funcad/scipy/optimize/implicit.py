@@ -392,7 +392,7 @@ def bounds_of(bounds: Any, vector: Vector) -> tuple[Any, Any] | None:
         return None
     n = vector.size
     if hasattr(bounds, "lb"):
-        low, high = (np.broadcast_to(np.asarray(v, vector.dtype), (n,)) for v in (bounds.lb, bounds.ub))
+        low, high = (fnp.broadcast_to(fnp.asarray(v, vector.dtype), (n,)) for v in (bounds.lb, bounds.ub))
         return low, high
     pairs = list(bounds)
     if len(pairs) != n or any(len(p) != 2 for p in pairs):
@@ -419,6 +419,14 @@ def _ravel(x: Any, dtype: Any) -> Any:
     return reshape(x, shape=(aval_of(x).size,))
 
 
+def _asked(limits: Any) -> Any:
+    """The numbers of traced limits, asked for one by one as `float` asks."""
+    if not is_abstract(limits):
+        return limits
+    flat = reshape(stop_gradient(limits), shape=(aval_of(limits).size,))
+    return np.reshape([float(flat[i]) for i in range(shape_of(flat)[0])], shape_of(limits))
+
+
 def _parts(constraint: Any, vector: Vector) -> tuple[Callable[[Any], list[Any]], Callable[[Any], list[Any]]]:
     """(values that must be 0, values that must not be negative) of one constraint, as functions of the vector."""
     if isinstance(constraint, dict):
@@ -437,13 +445,16 @@ def _parts(constraint: Any, vector: Vector) -> tuple[Callable[[Any], list[Any]],
     else:
         raise TypeError(f"minimize: constraints are dicts, LinearConstraints or NonlinearConstraints, got {type(constraint)}")
 
+    limits = [fnp.asarray(b, vector.dtype) for b in (constraint.lb, constraint.ub)]
+    low, high = [np.asarray(_asked(b)) for b in limits]  # which of them there are is asked at the values
+    same = low == high
+
     def split(v: Any) -> tuple[list[Any], list[Any]]:
         c = value(v)
-        low, high = (np.broadcast_to(np.asarray(b, vector.dtype), shape_of(c)) for b in (constraint.lb, constraint.ub))
-        same = low == high
-        below, above = np.flatnonzero(np.isfinite(low) & ~same), np.flatnonzero(np.isfinite(high) & ~same)
-        fixed = np.flatnonzero(same)
-        return [c[fixed] - low[fixed]], [c[below] - low[below], high[above] - c[above]]
+        over, under = [sign * (c - b) for sign, b in zip((1, -1), limits)]
+        among = lambda which: np.flatnonzero(np.broadcast_to(which, shape_of(c)))
+        below, above = among(np.isfinite(low) & ~same), among(np.isfinite(high) & ~same)
+        return [over[among(same)]], [over[below], under[above]]
 
     return (lambda v: split(v)[0]), (lambda v: split(v)[1])
 
@@ -479,12 +490,14 @@ def given_constraints(
 def _given_constraint(
     c: Any, vector: Vector, given: Handed, start: Any, left_out: tuple[bool, bool]
 ) -> Callable[[Sequence[Any]], Any]:
-    if hasattr(c, "A"):
-        if not is_abstract(c.A):
-            return lambda values: c
-        matrix = given.add(_ravel, lambda v: c.A, start)
-        return lambda values: type(c)(matrix(values)(np.zeros(vector.size)), c.lb, c.ub, c.keep_feasible)
     known = isinstance(c, dict)
+    low: Any = None
+    high: Any = None
+    if not known:
+        low, high = [_handed(b, vector, given, start) for b in (c.lb, c.ub)]
+    if hasattr(c, "A"):
+        matrix = _handed(c.A, vector, given, start)
+        return lambda values: type(c)(matrix(values), low(values), high(values), c.keep_feasible)
     f, args = (c["fun"], c.get("args", ())) if known else (c.fun, ())
     flat = lambda v: _ravel(f(vector.tree(v), *args), vector.dtype)
     fun, jac = given.add(f, flat, start), c.get("jac") if known else c.jac
@@ -505,7 +518,15 @@ def _given_constraint(
         "finite_diff_rel_step": c.finite_diff_rel_step,
         "finite_diff_jac_sparsity": c.finite_diff_jac_sparsity,
     }
-    return lambda values: type(c)(fun(values), c.lb, c.ub, slope(values), bend(values), **more)
+    return lambda values: type(c)(fun(values), low(values), high(values), slope(values), bend(values), **more)
+
+
+def _handed(x: Any, vector: Vector, given: Handed, start: Any) -> Callable[[Sequence[Any]], Any]:
+    """An array of a constraint's, from a run's operands if it is traced."""
+    if not is_abstract(x):
+        return lambda values: x
+    found = given.add(_ravel, lambda v: x, start)
+    return lambda values: found(values)(np.zeros(vector.size))
 
 
 def dense_rows(rows: Any) -> Any:

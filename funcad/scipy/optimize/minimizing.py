@@ -54,7 +54,9 @@ def _cost(residual: Callable[..., Any], loss: str, f_scale: float) -> Callable[[
 def _ends(bounds: Any, n: int, dtype: Any) -> tuple[Any, Any, bool]:
     """(low, high, whether there are any)."""
     sides = (bounds.lb, bounds.ub) if hasattr(bounds, "lb") else bounds
-    low, high = (np.broadcast_to(np.asarray(s, dtype), (n,)) for s in sides)
+    low, high = (fnp.broadcast_to(fnp.asarray(s, dtype), (n,)) for s in sides)
+    if is_traced((low, high)):
+        return low, high, True
     return low, high, bool(np.isfinite(low).any() or np.isfinite(high).any())
 
 
@@ -107,6 +109,7 @@ def least_squares(
     more = {} if x_scale is None else {"x_scale": x_scale}
 
     def run(x: Any, *values: Any) -> Any:
+        *values, low, high = values
         f = lambda v: np.asarray(value(np.asarray(v).astype(dtype), *values[:m]), float)
         j = given_slope(values)
         if j == OWN:
@@ -116,7 +119,7 @@ def least_squares(
                 f,
                 np.asarray(x, float),
                 j,
-                (low.astype(float), high.astype(float)),
+                (np.asarray(low, float), np.asarray(high, float)),
                 method=method,
                 ftol=ftol,
                 xtol=xtol,
@@ -130,8 +133,8 @@ def least_squares(
                 **more,
             )
 
-    if given.known(claims, start):
-        found = run(start)
+    if given.known(claims, start, low, high):
+        found = run(start, low, high)
         x = vector.tree(np.asarray(found.x).astype(dtype))
         return result_of(**{**found, "x": x, "grad": vector.tree(np.asarray(found.grad).astype(dtype))})
     f = lambda v: residuals.function(v, *residuals.values)
@@ -162,7 +165,8 @@ def least_squares(
         known = {name: np.asarray(found[name]).astype(dtype)[()] for name in ("x", "grad", "cost", "fun")}
         return known["x"], {**counts, **known}
 
-    x, aux = Settling(equation, start, not bounded).root(start, host, given.values, fields, claims)
+    operands = [*given.values, low, high]
+    x, aux = Settling(equation, start, not bounded).root(start, host, operands, fields, claims)
     lent = {"x": x, "cost": cost(x), "fun": f(x), "grad": gradient(x)}
     lent = {name: lend(aux.pop(name), moving) for name, moving in lent.items()}
     return result_of(**{**lent, "x": vector.tree(lent["x"]), "grad": vector.tree(lent["grad"])}, **aux)
@@ -245,6 +249,7 @@ def curve_fit(
     known = [v for v in (ydata, sigma) if v is not None]
 
     def run(x: Any, *operands: Any) -> Any:
+        *operands, low, high = operands
         y, *deviation = operands[: len(known)]
         values = operands[len(known) :]
         own = values[: len(model.values)]
@@ -259,15 +264,15 @@ def curve_fit(
             deviation[0] if deviation else None,
             absolute_sigma,
             check_finite,
-            bounds,
+            (np.asarray(low), np.asarray(high)),
             method,
             j,
             full_output=True,
             **kwargs,
         )
 
-    if given.known(claims, start, *known):
-        return run(start, *known)[: 5 if full_output else 2]
+    if given.known(claims, start, *known, low, high):
+        return run(start, *known, low, high)[: 5 if full_output else 2]
     equation = lambda v: projected(v, grad(_cost(residual, loss, f_scale))(v), (low, high) if bounded else None)
     size = shape_of(residual(start))[0]
     shapes = {"x": (n,), "covariance": (n, n), "fvec": (size,)}
@@ -279,7 +284,7 @@ def curve_fit(
         found = {"x": x, "covariance": covariance, "fvec": np.ravel(info["fvec"])}
         return x, {"nfev": nfev, "ier": np.int64(ier), **{k: np.asarray(v, float) for k, v in found.items()}}
 
-    operands = known + given.values
+    operands = [*known, *given.values, low, high]
     x, aux = Settling(equation, start, not bounded).root(start, host, operands, fields, claims)
     slopes, at = jacfwd(residual)(x), residual(x)
     covariance = np.linalg.inv(fnp.matmul(slopes.T, slopes))
