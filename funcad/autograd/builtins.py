@@ -13,9 +13,25 @@ from builtins import isinstance as isinstance
 from builtins import list as list
 from builtins import tuple as tuple
 from builtins import type as type
+from operator import getitem as container_take  # noqa: F401
 from typing import Any, NoReturn
 
-__all__ = ["DictBox", "ListBox", "SequenceBox", "TupleBox", "dict", "isinstance", "list", "tuple", "type"]
+from funcad.foreign_names import mirror as _mirror
+
+__getattr__, __dir__ = _mirror(__name__, "funcad.autograd.vspaces")
+__all__ = [
+    *("DictBox", "ListBox", "SequenceBox", "TupleBox", "container_take", "dict", "isinstance", "list", "make_sequence"),
+    *("tuple", "type"),
+]
+
+
+def make_sequence(seq_type: Any, *args: Any) -> Any:
+    """The list or the tuple of these.
+
+    >>> make_sequence(list, 1.0, 2.0)
+    [1.0, 2.0]
+    """
+    return seq_type(args)
 
 
 class SequenceBox:

@@ -171,6 +171,32 @@ class VSpace:
         return f"{type(self).__name__}({held})"
 
 
+class _Known(type):
+    """Of autograd's classes of spaces, for isinstance and to inherit from: `vspace` gives a VSpace."""
+
+    def __instancecheck__(cls, x: object) -> bool:
+        kinds, zero = vars(cls).get("kinds"), type(x) is VSpace and x.zeros()
+        if kinds == (complex,):
+            return np.iscomplexobj(zero) and type(zero) is _ndarray
+        return super().__instancecheck__(x) if kinds is None else isinstance(zero, kinds)
+
+    def __call__(cls, *args: Any) -> Any:
+        return VSpace(*args) if "kinds" in vars(cls) else super().__call__(*args)
+
+
+def _known(name: str, *kinds: type) -> Any:
+    return _Known(name, (VSpace,), {"kinds": kinds})
+
+
+ArrayVSpace = _known("ArrayVSpace", _ndarray)
+ComplexArrayVSpace = _known("ComplexArrayVSpace", complex)
+ContainerVSpace = _known("ContainerVSpace", list, tuple, dict)
+SequenceVSpace = _known("SequenceVSpace", list, tuple)
+ListVSpace = _known("ListVSpace", list)
+TupleVSpace = _known("TupleVSpace", tuple)
+DictVSpace = _known("DictVSpace", dict)
+
+
 def _conjugate(leaf: Any) -> Any:
     kind = leaf.dtype.kind if type(leaf) is _ndarray else aval_of(leaf).dtype.kind
     return fnp.conj(leaf) if kind == "c" else leaf

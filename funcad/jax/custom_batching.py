@@ -7,6 +7,8 @@ from funcad import tree as _tree
 from funcad.control.loops import map as _map
 from funcad.custom.custom_vmap import custom_vmap as custom_vmap
 
+__all__ = ["custom_vmap", "sequential_vmap"]
+
 
 def sequential_vmap(f: Callable[..., Any]) -> Any:
     """f, which `vmap` calls for one example after the other.

@@ -446,3 +446,31 @@ def test_names_without_another_meaning_are_at_the_top() -> None:
     for name in set(names) - own:
         assert getattr(funcad, name) is getattr(ag, name)
     assert funcad.primitive is primitive and funcad.defvjp is defvjp
+
+
+def test_submodules_that_programs_import_by_name() -> None:
+    assert (
+        in_a_process("""
+import funcad.autograd
+funcad.autograd.install()
+import numpy as onp, autograd.misc.tracers, autograd.numpy.numpy_wrapper as wrapper
+from autograd import grad
+from autograd.builtins import DictVSpace, ListVSpace, SequenceVSpace, TupleVSpace, container_take, make_sequence
+from autograd.extend import vspace
+from autograd.misc.tracers import const_graph
+from autograd.numpy.numpy_vspaces import ArrayVSpace, ComplexArrayVSpace
+names = {}
+wrapper.wrap_namespace(vars(onp), names)
+assert grad(names["sin"])(0.0) == 1.0 and wrapper.tanh(0.0) == 0.0 and const_graph(lambda x: x * x)(3.0) == 9.0
+assert grad(lambda x: container_take(make_sequence(tuple, x, 2 * x), 1))(1.0) == 2.0
+values = [1.0, 1j, [1.0], (1.0,), {"a": 1.0}]
+classes = [ArrayVSpace, ComplexArrayVSpace, SequenceVSpace, ListVSpace, TupleVSpace, DictVSpace]
+for value in values:
+    print("".join(str(int(isinstance(vspace(value), kind))) for kind in classes), end=" ")
+class Mine(ArrayVSpace):
+    def __init__(self, value):
+        self.length = 3
+assert ArrayVSpace(onp.ones(2)) == vspace(onp.ones(2)) and isinstance(Mine(1.0), Mine) and Mine(1.0).length == 3
+""")
+        == "100000 110000 001100 001010 000001"
+    )

@@ -26,6 +26,8 @@ def const_graph(fun: Callable[..., Any], *args: Any, **kwargs: Any) -> Callable[
 
 
 def __getattr__(name: str) -> Any:
+    if name == "tracers":
+        return import_module("funcad.autograd.misc")
     if name == "fixed_points":
         return import_module("funcad.autograd.misc.fixed_points")
     if name == "optimizers":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,17 @@ def unbroadcast_f(target: Any, f: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """
     target_meta = metadata(target)
     return lambda g: unbroadcast(f(g), target_meta)
+
+
+def wrap_namespace(old: Mapping[str, Any], new: MutableMapping[str, Any]) -> None:
+    """Puts the public names of `old` into `new`: functions of NumPy's and SciPy's take traced values as they are.
+
+    >>> names = {}
+    >>> wrap_namespace({"sin": len, "_private": len}, names)
+    >>> names
+    {'sin': <built-in function len>}
+    """
+    new.update({name: value for name, value in old.items() if name[:1] != "_"})
 
 
 def match_complex(target: Any, x: Any) -> Any:
