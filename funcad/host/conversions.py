@@ -581,6 +581,8 @@ def _of_call(how: str, called: str, function: Any) -> str:
         return f"import {module} and write {name}(x): a function that was imported by its name does not see traced values"
     if not called or _is_ours(function) or function is float or function is None and how == "float":
         return ""
+    if isinstance(getattr(function, "__self__", None), np.ufunc):
+        return f"write {called}(np.stack(x)) instead of {called}(x), where x is a list"
     generator, dot, method = called.rpartition(".")
     if dot and method in ("choice", "permutation", "permuted", "shuffle"):
         draws = "choice" if method == "choice" else "permutation"

@@ -8,7 +8,7 @@ are their places. Places that are a lattice of the base (transposes, flips, piec
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from types import CodeType, SimpleNamespace
 from typing import Any
 
@@ -389,6 +389,10 @@ class Reshaped(Selection):
         return layout.T if fortran else layout
 
 
+def _tracers(values: Iterable[Any]) -> int:
+    return sum([type(v) is Tracer or type(v) in (list, tuple) and _tracers(v) for v in values])
+
+
 def viewing(function: Any, implementation: Callable[..., Any], alias: str) -> Callable[..., Any]:
     """The implementation of a function of NumPy's whose traced results may be views of an argument."""
     step = Reshaped if function in (np.reshape, np.ravel) else Selection
@@ -413,7 +417,7 @@ def viewing(function: Any, implementation: Callable[..., Any], alias: str) -> Ca
             base = base.box and base.box.base
         if own and alias == "same":
             return found
-        if len(places) != 1:
+        if len(places) != 1 or _tracers((*args, *kwargs.values())) > 1:
             return snapshot(found) if own else found
         return linked(found, args[places[0]], step(function, implementation, args, kwargs, places[0], part))
 

@@ -120,3 +120,18 @@ def test_closures_over_outer_tracers():
 def test_chunks_have_whole_sizes(size):
     with pytest.raises(TypeError, match="chunk_size must be an int, got the"):
         fc.vmap(np.sin, chunk_size=size)(np.ones(4))
+
+
+def test_integers_that_are_not_mapped_stay_pythons():
+    seen = []
+
+    def f(options, x):
+        seen.append((type(options["n"]), options["exact"]))
+        return x * [5.0, 6.0][options["n"]]
+
+    given = {"n": 1, "exact": True}
+    batch = fc.vmap(f, in_axes=(None, 0))
+    assert batch(given, np.ones(2)).tolist() == [6.0, 6.0]
+    assert fc.vmap(fc.grad(f, argnums=1), in_axes=(None, 0))(given, np.ones(2)).tolist() == [6.0, 6.0]
+    assert fc.grad(lambda x: batch(given, x).sum())(np.ones(2)).tolist() == [6.0, 6.0]
+    assert set(seen) == {(int, True)}

@@ -240,3 +240,25 @@ def test_astype_copies_what_lies_in_another_order(way: str, order: str) -> None:
         return np.sum(y * y) + np.sum(part)
 
     check(f, way)
+
+
+BESIDE_TRACED: dict[str, Callable[[Any, Any], Any]] = {
+    "diff append": lambda y, x: np.diff(y, append=y[-1:]),
+    "diff append a list": lambda y, x: np.diff(y, append=[y[0], 2.0]),
+    "diff prepend by position": lambda y, x: np.diff(y, 1, -1, [x[1]]),
+    "nan_to_num": lambda y, x: np.nan_to_num(y, nan=x[0]),
+    "polyint": lambda y, x: np.polyint(y, k=x[0]),
+    "histogram": lambda y, x: np.histogram(y, weights=x, bins=[-9.0, 0.0, 9.0])[0],
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("name", BESIDE_TRACED)
+def test_writes_after_functions_with_traced_options(name: str, way: str) -> None:
+    def f(x: Any) -> Any:
+        y = x * 1.0
+        made = BESIDE_TRACED[name](y, x)
+        y[0] = x[1] * 7.0
+        return np.sum(made * made) + np.sum(y * x)
+
+    check(f, way)
