@@ -170,7 +170,8 @@ def flat_function(
 def with_truths(flat: Callable[..., list], leaves: Sequence[Any], batched: Sequence[bool] = ()) -> Callable[..., list]:
     """`flat`, but Python's True, False and, in a batch, integers reach it as they are, if they are not mapped: f may ask
     whether one `is True`."""
-    mapped, kinds = batched or [False] * len(leaves), (bool, int) if batched else (bool,)
+    mapped = batched or [False] * len(leaves)
+    kinds = (bool, int) if batched else (bool,)
     truths = {i: x for i, x in enumerate(leaves) if type(x) in kinds and not mapped[i]}
     return (lambda *xs: flat(*[truths.get(i, x) for i, x in enumerate(xs)])) if truths else flat
 

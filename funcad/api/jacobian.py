@@ -163,7 +163,8 @@ def _check(
         aval = aval_of(x)
         if not is_inexact(aval):
             if not allow_int:
-                path = tree.keystr(tree.flatten_with_path(values)[0][i][0][given and len(values) == 1 :])
+                steps = tree.structure(values).paths()[i]
+                path = tree.keystr(steps[given and len(values) == 1 :])
                 number = f"{'pass' if given else 'return'} {float(x)!r}" if is_a(x, (int, bool)) else ""
                 raise NonDifferentiableInputError(
                     f"{what} of {name_of(f)}: the {of}{' at ' + path if path else ''} must be float, got {said(x)}; "
@@ -273,7 +274,9 @@ def jacfwd(
         out = found.out
         if found.leaves:  # else argnums=()
             _check(f, out, holomorphic, "jacfwd", "output", either=True)
-        rows = _columns(found) if chunk_size is None and _few(found) else None if found.leaves else chosen
+        rows = None if found.leaves else chosen
+        if found.leaves and chunk_size is None and _few(found):
+            rows = _columns(found)
         # a NaN may stand elsewhere in forward mode
         if rows is not None and all([without_nan(row) or masks.has_no_nan(row) for row in tree.leaves(rows)]):
             jacobian = _by_rows(rows, out, single)

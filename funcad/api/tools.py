@@ -154,7 +154,8 @@ class ClosedJaxpr:
 
 
 def _traced(f: Callable[..., Any], what: str, statics: Sequence[int], args: tuple, kwargs: dict) -> tuple[Jaxpr, list, Any]:
-    n = max(len(args), f.__code__.co_argcount if hasattr(f, "__code__") else 0)
+    n = f.__code__.co_argcount if hasattr(f, "__code__") else 0
+    n = max(len(args), n)
     for i in statics:
         if not -n <= i < n:
             raise ValueError(f"{what} of {name_of(f)}: static_argnums names {i}, but it has {n} positional ones.")

@@ -60,8 +60,10 @@ def astype(x: Any, dtype: Any, order: str = "K", casting: Any = "unsafe", subok:
     if dtype.kind == "O":
         return import_module("funcad.numpy.creation").objects_of(x)
     order, result = order_of(order, "CFAK", "K"), convert(x, dtype)
-    if not copy and x.shape and (order in "CF" or order == "A" and max(x.shape) == x.size):  # x itself, if it lies so
-        return import_module("funcad.numpy.creation").array(result, order="F" if order == "F" else "C", copy=None)
+    line = order == "A" and max(x.shape, default=0) == x.size
+    if not copy and x.shape and (order in "CF" or line):  # x itself, if it lies so
+        creation = import_module("funcad.numpy.creation")
+        return creation.array(result, order="C" if line else order, copy=None)
     if order != "K" or copy and result is x:
         result = laid_out(result, order)
     return fresh(result) if copy and result is x else result

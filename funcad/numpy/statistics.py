@@ -518,7 +518,8 @@ def cov(
         w = array_of(aweights) if w is None else np.multiply(w, aweights)
     if w is not None:  # NumPy looks at the weights
         given = [v if v is None or has_value(v) else np.ones(shape_of(v)) for v in (fweights, aweights)]
-        np.cov(concrete_value(given[given[0] is None]), None, True, True, 0, *map(concrete_value, given))
+        given = list(map(concrete_value, given))
+        np.cov(given[given[0] is None], None, True, True, 0, *given)
     if w is None:
         center = np.mean(x, axis=1, keepdims=True)
         divisor: Any = shape_of(x)[1] - ddof
