@@ -175,7 +175,12 @@ def _spread(structure: Any, given: Any, path: str, parts: list[tuple[str, Any]])
         _spread(child, part, path + tree.keystr(keys), parts)
 
 
-def _checked_cotangents(name: str, avals: Sequence[Any], inexact: Sequence[bool], parts: Sequence[Any]) -> list[Any]:
+def _checked_cotangents(
+    name: str,
+    avals: Sequence[Any],
+    inexact: Sequence[bool],
+    parts: Sequence[Any],
+) -> list[Any]:
     result = []
     for aval, differentiable, (path, ct) in zip(avals, inexact, parts):
         fits = type(ct) is np.ndarray and ct.dtype is aval.dtype and ct.shape == aval.shape and state.abstract is None
@@ -210,7 +215,12 @@ class _Vjp:
         return self._made
 
 
-def _rules_of(call: CustomCall, fwd: Any, bwd: Any, jvp: Any) -> _Vjp:
+def _rules_of(
+    call: CustomCall,
+    fwd: Any,
+    bwd: Any,
+    jvp: Any,
+) -> _Vjp:
     info = _Forward()
     n_out = 0
 

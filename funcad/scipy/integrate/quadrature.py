@@ -50,7 +50,13 @@ def fixed_quad(func: Callable[..., Any], a: Any, b: Any, args: tuple = (), n: in
 _DOUBLE = Aval((), np.dtype(float))
 
 
-def _by_points(f: Callable[..., Any], a: Any, params: Any, others: Any, compiled: bool = False) -> Callable[..., Any]:
+def _by_points(
+    f: Callable[..., Any],
+    a: Any,
+    params: Any,
+    others: Any,
+    compiled: bool = False,
+) -> Callable[..., Any]:
     """The integrand for SciPy: f of a number, and of the leaves of params and others. `compiled`: where what holds it is."""
     leaves, structure = tree.flatten((params, others))
     flat = closure_convert(lambda x, *leaves: f(x, *structure.unflatten(leaves)), a, *leaves)[0]
@@ -58,7 +64,14 @@ def _by_points(f: Callable[..., Any], a: Any, params: Any, others: Any, compiled
     return jit(flat) if later else by_points(flat)
 
 
-def _by_scipy(f: Callable[..., Any], options: dict[str, Any], a: Any, b: Any, params: Any, others: Any) -> Any:
+def _by_scipy(
+    f: Callable[..., Any],
+    options: dict[str, Any],
+    a: Any,
+    b: Any,
+    params: Any,
+    others: Any,
+) -> Any:
     """(integral, estimate of its error)."""
     options = {k: v for k, v in options.items() if k != "moving"}
     value_at = _by_points(f, a, params, others)
@@ -100,7 +113,14 @@ def _along(f: Any) -> Any:
     return lambda x, both, others: jvp(lambda params: f(x, params, others), (both[0],), (both[1],))[1]
 
 
-def _forward(f: Any, options: Any, a: Any, b: Any, params: Any, others: Any) -> tuple[Any, Any]:
+def _forward(
+    f: Any,
+    options: Any,
+    a: Any,
+    b: Any,
+    params: Any,
+    others: Any,
+) -> tuple[Any, Any]:
     return _integral(f, options, a, b, params, others), (a, b, params, others)
 
 
@@ -294,7 +314,14 @@ def tplquad(
 # ---- quad_vec
 
 
-def _box_by_scipy(f: Callable[..., Any], options: dict[str, Any], a: Any, b: Any, params: Any, others: Any) -> Any:
+def _box_by_scipy(
+    f: Callable[..., Any],
+    options: dict[str, Any],
+    a: Any,
+    b: Any,
+    params: Any,
+    others: Any,
+) -> Any:
     """(integral, estimate of its error)."""
     out = eval_shape(f, a, params, others)
     value_at = _by_points(f, a, params, others, compiled=True)
@@ -324,7 +351,14 @@ def _pulled(f: Any, structure: Any) -> Any:
     return integrand
 
 
-def _box_forward(f: Any, options: Any, a: Any, b: Any, params: Any, others: Any) -> tuple[Any, Any]:
+def _box_forward(
+    f: Any,
+    options: Any,
+    a: Any,
+    b: Any,
+    params: Any,
+    others: Any,
+) -> tuple[Any, Any]:
     return _box_integral(f, options, a, b, params, others), (a, b, params, others)
 
 
