@@ -502,11 +502,10 @@ def of_ufuncs(name: str, original: Callable[..., Any]) -> Answer:
         kwargs = {k: v for k, v in kwargs.items() if v}
         if called == "sph_harm_y":
             return ours("scipy.special.sph_harm_y")(*args, **kwargs)
-        if called == "legendre_p" and not kwargs:
-            return ours("scipy.special.eval_legendre")(*args)
-        if called == "assoc_legendre_p" and not kwargs:
-            n, m, z = args
-            return ours("scipy.special.lpmv")(m, n, z)
+        if called in ("legendre_p", "assoc_legendre_p") and not kwargs:
+            n, *m, z = args
+            out = ours("scipy.special.lpmv")(*m, n, z) if m else ours("scipy.special.eval_legendre")(n, z)
+            return out[np.newaxis] if np.ndim(self(0, *m and (0,), 0.0)) else out  # along which SciPy's derivatives stand
         how = "".join([f", {k}={v}" for k, v in kwargs.items()])
         raise TypeError(
             f"scipy.special.{called}(...{how}) was called with traced values at {user_source()}; funcad has no such function.\n"

@@ -6,7 +6,7 @@ from typing import Any
 from numpy import complex128, dtype
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives import comparison, conversion, special_bessel, special_rules
+from funcad.primitives import comparison, conversion, special_bessel, special_gamma, special_rules, transcendental
 
 eq_p = comparison.eq
 select_p = comparison.select
@@ -43,7 +43,9 @@ y1_p = special_bessel.y1
 yv_p = special_bessel.yv
 yv_order_p = special_bessel.yv_order_p
 yve_p = special_bessel.yve
+rgamma_p = special_gamma.rgamma
 special_derivative_p = special_rules.numeric_p
+pow_p = transcendental.pow_p
 
 
 def _i1_1(xp: Any, x: Any, out: Any) -> Any:
@@ -277,28 +279,44 @@ def _struve_1(xp: Any, x: Any, y: Any) -> Any:
     return special_derivative_p.impl(xp, x, y, name="struve", orders=(1, 0))
 
 
-def _struve_2(xp: Any, x: Any, y: Any, out: Any) -> Any:
-    v5 = special_derivative_p.impl(xp, x, y, name="struve", orders=(1, 0))
-    return struve_p.impl(xp, x - 1.0, y) - ((x / y) * out), v5
+def _struve_2(xp: Any, x: Any, y: Any) -> Any:
+    v11 = struve_p.impl(xp, x - 1.0, y) + (-struve_p.impl(xp, x + 1.0, y))
+    v13 = 0.5 * (v11 + ((pow_p.impl(xp, 0.5 * y, x) * rgamma_p.impl(xp, x + 1.5)) * 0.5641895835477563))
+    return v13
 
 
-def _struve_3(xp: Any, x: Any, out: Any) -> Any:
-    v5 = special_derivative_p.impl(xp, x, x, name="struve", orders=(1, 0))
-    return struve_p.impl(xp, x - 1.0, x) - ((x / x) * out), v5
+def _struve_3(xp: Any, x: Any, y: Any) -> Any:
+    v11 = struve_p.impl(xp, x - 1.0, y) + (-struve_p.impl(xp, x + 1.0, y))
+    v13 = 0.5 * (v11 + ((pow_p.impl(xp, 0.5 * y, x) * rgamma_p.impl(xp, x + 1.5)) * 0.5641895835477563))
+    return v13, special_derivative_p.impl(xp, x, y, name="struve", orders=(1, 0))
+
+
+def _struve_4(xp: Any, x: Any) -> Any:
+    v11 = struve_p.impl(xp, x - 1.0, x) + (-struve_p.impl(xp, x + 1.0, x))
+    v13 = 0.5 * (v11 + ((pow_p.impl(xp, 0.5 * x, x) * rgamma_p.impl(xp, x + 1.5)) * 0.5641895835477563))
+    return v13, special_derivative_p.impl(xp, x, x, name="struve", orders=(1, 0))
 
 
 def _modstruve_1(xp: Any, x: Any, y: Any) -> Any:
     return special_derivative_p.impl(xp, x, y, name="modstruve", orders=(1, 0))
 
 
-def _modstruve_2(xp: Any, x: Any, y: Any, out: Any) -> Any:
-    v5 = special_derivative_p.impl(xp, x, y, name="modstruve", orders=(1, 0))
-    return modstruve_p.impl(xp, x - 1.0, y) - ((x / y) * out), v5
+def _modstruve_2(xp: Any, x: Any, y: Any) -> Any:
+    v10 = modstruve_p.impl(xp, x - 1.0, y) + modstruve_p.impl(xp, x + 1.0, y)
+    v12 = 0.5 * (v10 + ((pow_p.impl(xp, 0.5 * y, x) * rgamma_p.impl(xp, x + 1.5)) * 0.5641895835477563))
+    return v12
 
 
-def _modstruve_3(xp: Any, x: Any, out: Any) -> Any:
-    v5 = special_derivative_p.impl(xp, x, x, name="modstruve", orders=(1, 0))
-    return modstruve_p.impl(xp, x - 1.0, x) - ((x / x) * out), v5
+def _modstruve_3(xp: Any, x: Any, y: Any) -> Any:
+    v10 = modstruve_p.impl(xp, x - 1.0, y) + modstruve_p.impl(xp, x + 1.0, y)
+    v12 = 0.5 * (v10 + ((pow_p.impl(xp, 0.5 * y, x) * rgamma_p.impl(xp, x + 1.5)) * 0.5641895835477563))
+    return v12, special_derivative_p.impl(xp, x, y, name="modstruve", orders=(1, 0))
+
+
+def _modstruve_4(xp: Any, x: Any) -> Any:
+    v10 = modstruve_p.impl(xp, x - 1.0, x) + modstruve_p.impl(xp, x + 1.0, x)
+    v12 = 0.5 * (v10 + ((pow_p.impl(xp, 0.5 * x, x) * rgamma_p.impl(xp, x + 1.5)) * 0.5641895835477563))
+    return v12, special_derivative_p.impl(xp, x, x, name="modstruve", orders=(1, 0))
 
 
 def _modfresnelp_1(xp: Any, ct: Any, x: Any) -> Any:
@@ -468,15 +486,15 @@ PULLS: dict[Primitive, dict[str, Any]] = {
     },
     struve_p: {
         "0- n,n": (_struve_1, _i1_2),
-        "-1 n,n": (lambda xp, x, y, out: struve_p.impl(xp, x - 1.0, y) - ((x / y) * out), lambda xp, ct, k0: k0 * ct),
-        "01 n,n": (_struve_2, _jv_order_4),
-        "00 n,n": (_struve_3, _jv_order_6),
+        "-1 n,n": (_struve_2, _i1_2),
+        "01 n,n": (_struve_3, _jv_order_4),
+        "00 n,n": (_struve_4, _jv_order_6),
     },
     modstruve_p: {
         "0- n,n": (_modstruve_1, _i1_2),
-        "-1 n,n": (lambda xp, x, y, out: modstruve_p.impl(xp, x - 1.0, y) - ((x / y) * out), lambda xp, ct, k0: k0 * ct),
-        "01 n,n": (_modstruve_2, _jv_order_4),
-        "00 n,n": (_modstruve_3, _jv_order_6),
+        "-1 n,n": (_modstruve_2, _i1_2),
+        "01 n,n": (_modstruve_3, _jv_order_4),
+        "00 n,n": (_modstruve_4, _jv_order_6),
     },
     modfresnelp_p: {
         "0 float64": _modfresnelp_1,

@@ -9,6 +9,7 @@ from funcad.primitives import comparison, special_gamma, special_rules
 and_p = comparison.and_
 eq_p = comparison.eq
 le_p = comparison.le
+not_p = comparison.not_
 select_p = comparison.select
 beta_p = special_gamma.beta
 betaln_p = special_gamma.betaln
@@ -30,8 +31,11 @@ special_derivative_p = special_rules.numeric_p
 
 def _rgamma_1(xp: Any, x: Any, out: Any) -> Any:
     v2 = and_p.impl(xp, eq_p.impl(xp, out, 0.0), le_p.impl(xp, x, 0.0))
-    v8 = gamma_p.impl(xp, 1.0 - select_p.impl(xp, v2, x, 0.0)) * xp.cos(3.141592653589793 * x)
-    return select_p.impl(xp, v2, v8, -(out * digamma_p.impl(xp, select_p.impl(xp, v2, 1.0, x))))
+    v4 = 1.0 - select_p.impl(xp, v2, x, 0.0)
+    v5 = 3.141592653589793 * x
+    v12 = gamma_p.impl(xp, v4)
+    v13 = v12 * (xp.cos(v5) - ((xp.sin(v5) * 0.3183098861837907) * digamma_p.impl(xp, v4)))
+    return select_p.impl(xp, v2, v13, -(out * digamma_p.impl(xp, select_p.impl(xp, v2, 1.0, x))))
 
 
 def _rgamma_2(xp: Any, ct: Any, k0: Any) -> Any:
@@ -39,12 +43,42 @@ def _rgamma_2(xp: Any, ct: Any, k0: Any) -> Any:
 
 
 def _poch_1(xp: Any, x: Any, y: Any, out: Any) -> Any:
-    return out * (digamma_p.impl(xp, x + y) - digamma_p.impl(xp, x))
+    v0 = x + y
+    v1 = le_p.impl(xp, x, 0.0)
+    v4 = and_p.impl(xp, v1, eq_p.impl(xp, x, xp.floor(x)))
+    v8 = and_p.impl(xp, le_p.impl(xp, v0, 0.0), eq_p.impl(xp, v0, xp.floor(v0)))
+    v9 = and_p.impl(xp, v4, v8)
+    v16 = and_p.impl(xp, v4, not_p.impl(xp, v9))
+    v18 = digamma_p.impl(xp, select_p.impl(xp, v16, 1.0, select_p.impl(xp, v9, 1.0 - x, x)))
+    v20 = out * (digamma_p.impl(xp, select_p.impl(xp, v9, 1.0 - v0, v0)) - v18)
+    v23 = rgamma_p.impl(xp, x)
+    v25 = and_p.impl(xp, eq_p.impl(xp, v23, 0.0), v1)
+    v27 = 1.0 - select_p.impl(xp, v25, x, 0.0)
+    v28 = 3.141592653589793 * x
+    v35 = gamma_p.impl(xp, v27)
+    v36 = v35 * (xp.cos(v28) - ((xp.sin(v28) * 0.3183098861837907) * digamma_p.impl(xp, v27)))
+    v41 = select_p.impl(xp, v25, v36, -(v23 * digamma_p.impl(xp, select_p.impl(xp, v25, 1.0, x))))
+    return select_p.impl(xp, v16, gamma_p.impl(xp, select_p.impl(xp, v8, 1.0, v0)) * v41, v20)
 
 
 def _poch_2(xp: Any, x: Any, y: Any, out: Any) -> Any:
-    v1 = digamma_p.impl(xp, x + y)
-    return out * v1, out * (v1 - digamma_p.impl(xp, x))
+    v0 = x + y
+    v3 = le_p.impl(xp, x, 0.0)
+    v6 = and_p.impl(xp, v3, eq_p.impl(xp, x, xp.floor(x)))
+    v10 = and_p.impl(xp, le_p.impl(xp, v0, 0.0), eq_p.impl(xp, v0, xp.floor(v0)))
+    v11 = and_p.impl(xp, v6, v10)
+    v18 = and_p.impl(xp, v6, not_p.impl(xp, v11))
+    v20 = digamma_p.impl(xp, select_p.impl(xp, v18, 1.0, select_p.impl(xp, v11, 1.0 - x, x)))
+    v22 = out * (digamma_p.impl(xp, select_p.impl(xp, v11, 1.0 - v0, v0)) - v20)
+    v25 = rgamma_p.impl(xp, x)
+    v27 = and_p.impl(xp, eq_p.impl(xp, v25, 0.0), v3)
+    v29 = 1.0 - select_p.impl(xp, v27, x, 0.0)
+    v30 = 3.141592653589793 * x
+    v37 = gamma_p.impl(xp, v29)
+    v38 = v37 * (xp.cos(v30) - ((xp.sin(v30) * 0.3183098861837907) * digamma_p.impl(xp, v29)))
+    v43 = select_p.impl(xp, v27, v38, -(v25 * digamma_p.impl(xp, select_p.impl(xp, v27, 1.0, x))))
+    v45 = select_p.impl(xp, v18, gamma_p.impl(xp, select_p.impl(xp, v10, 1.0, v0)) * v43, v22)
+    return out * digamma_p.impl(xp, v0), v45
 
 
 def _poch_3(xp: Any, ct: Any, k0: Any, k1: Any) -> Any:
@@ -52,8 +86,23 @@ def _poch_3(xp: Any, ct: Any, k0: Any, k1: Any) -> Any:
 
 
 def _poch_4(xp: Any, x: Any, out: Any) -> Any:
-    v1 = digamma_p.impl(xp, x + x)
-    return out * v1, out * (v1 - digamma_p.impl(xp, x))
+    v0 = x + x
+    v3 = le_p.impl(xp, x, 0.0)
+    v6 = and_p.impl(xp, v3, eq_p.impl(xp, x, xp.floor(x)))
+    v10 = and_p.impl(xp, le_p.impl(xp, v0, 0.0), eq_p.impl(xp, v0, xp.floor(v0)))
+    v11 = and_p.impl(xp, v6, v10)
+    v18 = and_p.impl(xp, v6, not_p.impl(xp, v11))
+    v20 = digamma_p.impl(xp, select_p.impl(xp, v18, 1.0, select_p.impl(xp, v11, 1.0 - x, x)))
+    v22 = out * (digamma_p.impl(xp, select_p.impl(xp, v11, 1.0 - v0, v0)) - v20)
+    v25 = rgamma_p.impl(xp, x)
+    v27 = and_p.impl(xp, eq_p.impl(xp, v25, 0.0), v3)
+    v29 = 1.0 - select_p.impl(xp, v27, x, 0.0)
+    v30 = 3.141592653589793 * x
+    v37 = gamma_p.impl(xp, v29)
+    v38 = v37 * (xp.cos(v30) - ((xp.sin(v30) * 0.3183098861837907) * digamma_p.impl(xp, v29)))
+    v43 = select_p.impl(xp, v27, v38, -(v25 * digamma_p.impl(xp, select_p.impl(xp, v27, 1.0, x))))
+    v45 = select_p.impl(xp, v18, gamma_p.impl(xp, select_p.impl(xp, v10, 1.0, v0)) * v43, v22)
+    return out * digamma_p.impl(xp, v0), v45
 
 
 def _poch_5(xp: Any, ct: Any, k0: Any, k1: Any) -> Any:

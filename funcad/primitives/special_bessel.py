@@ -12,13 +12,13 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import dtype_of
-from funcad.primitives import placement
+from funcad.primitives import placement, special_gamma
 from funcad.primitives.arithmetic import add, div, mul, neg, sign, sqrt, square, sub
 from funcad.primitives.comparison import and_, eq, gt, lt, select
 from funcad.primitives.conversion import complex_dtype, convert, make_complex
 from funcad.primitives.families import elementwise
 from funcad.primitives.special_logarithms import exp_moment
-from funcad.primitives.transcendental import cos, cosh, exp, log, log1p
+from funcad.primitives.transcendental import cos, cosh, exp, log, log1p, pow
 
 from funcad.primitives.special_rules import (  # isort: skip
     TINY, bend, by, function_of, gauss, kernel, numeric, numerical, partials, several, special_of, ufunc,
@@ -306,15 +306,24 @@ kve = ufunc(
 )
 
 
+
+
+
+def _struve_slope(v: Any, x: Any, below: Any, above: Any) -> Any:
+    """Half of below + above + what their recurrence leaves (https://dlmf.nist.gov/11.4.E28), which is right at 0, too."""
+    more = mul(mul(pow(mul(0.5, x), v), special_gamma.rgamma(add(v, 1.5))), pi**-0.5)
+    return mul(0.5, add(add(below, above), more))
+
+
 struve = ufunc(
     "struve",
     lambda t, out, v, x: mul(numeric("struve", v, x, orders=(1, 0)), t),
-    lambda t, out, v, x: mul(sub(struve(sub(v, 1.0), x), mul(div(v, x), out)), t),
+    lambda t, out, v, x: mul(_struve_slope(v, x, struve(sub(v, 1.0), x), neg(struve(add(v, 1.0), x))), t),
 )
 modstruve = ufunc(
     "modstruve",
     lambda t, out, v, x: mul(numeric("modstruve", v, x, orders=(1, 0)), t),
-    lambda t, out, v, x: mul(sub(modstruve(sub(v, 1.0), x), mul(div(v, x), out)), t),
+    lambda t, out, v, x: mul(_struve_slope(v, x, modstruve(sub(v, 1.0), x), modstruve(add(v, 1.0), x)), t),
 )
 
 

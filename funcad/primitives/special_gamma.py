@@ -14,11 +14,11 @@ import numpy as np
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.primitives import placement
-from funcad.primitives.arithmetic import add, mod, mul, neg, sub
-from funcad.primitives.comparison import and_, eq, le, select
+from funcad.primitives.arithmetic import add, floor, mod, mul, neg, sub
+from funcad.primitives.comparison import and_, eq, le, not_, select
 from funcad.primitives.families import elementwise
 from funcad.primitives.special_rules import TINY, function_of, kernel, numeric, numerical, special_of, ufunc
-from funcad.primitives.transcendental import cos
+from funcad.primitives.transcendental import cos, sin
 
 
 def _trigamma(x: Any) -> Any:
@@ -41,17 +41,31 @@ digamma = ufunc("digamma", lambda t, out, x: mul(_trigamma(x), t))
 
 
 def _rgamma_slope(out: Any, x: Any) -> Any:
-    """-out * digamma(x), which at the poles of gamma is (-1)**n n!."""
+    """-out * digamma(x); at the poles of gamma the derivative of sin(pi x) gamma(1 - x) / pi, which it is."""
     at_pole = and_(eq(out, 0.0), le(x, 0.0))
-    beyond = mul(gamma(sub(1.0, select(at_pole, x, 0.0))), cos(mul(pi, x)))
-    return select(at_pole, beyond, neg(mul(out, digamma(select(at_pole, 1.0, x)))))
+    other = sub(1.0, select(at_pole, x, 0.0))
+    turned = sub(cos(mul(pi, x)), mul(mul(sin(mul(pi, x)), 1 / pi), digamma(other)))
+    return select(at_pole, mul(gamma(other), turned), neg(mul(out, digamma(select(at_pole, 1.0, x)))))
 
 
 rgamma = ufunc("rgamma", lambda t, out, x: mul(_rgamma_slope(out, x), t))
+
+
+def _poch_slope(out: Any, x: Any, m: Any) -> Any:
+    """out * (digamma(x + m) - digamma(x)), also at the poles of these: both are reflected, or gamma(x) alone has one."""
+    top = add(x, m)
+    poles = and_(le(x, 0.0), eq(x, floor(x))), and_(le(top, 0.0), eq(top, floor(top)))
+    both = and_(*poles)
+    a, b = [select(both, sub(1.0, v), v) for v in (top, x)]
+    slope = mul(out, sub(digamma(a), digamma(select(and_(poles[0], not_(both)), 1.0, b))))
+    alone = mul(gamma(select(poles[1], 1.0, top)), _rgamma_slope(rgamma(x), x))
+    return select(and_(poles[0], not_(both)), alone, slope)
+
+
 # gamma(x + m) / gamma(x).
 poch = ufunc(
     "poch",
-    lambda t, out, x, m: mul(mul(out, sub(digamma(add(x, m)), digamma(x))), t),
+    lambda t, out, x, m: mul(_poch_slope(out, x, m), t),
     lambda t, out, x, m: mul(mul(out, digamma(add(x, m))), t),
 )
 binom = ufunc(

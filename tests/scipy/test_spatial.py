@@ -201,3 +201,17 @@ def test_hulls_and_triangulations(d: int) -> None:
         close(volume, theirs.ConvexHull(y).volume)
         close(vertices, theirs.Voronoi(y).vertices, 1e-6)
         assert count == theirs.Delaunay(y).nsimplex
+
+
+@pytest.mark.parametrize("n", [1, 2, 4])
+def test_second_derivatives_of_a_mean_rotation(n: int) -> None:
+    q = RNG.normal(size=(n, 4))
+    f = lambda q: TheirRotation.from_quat(q).mean().as_matrix()[0, 1]
+    differences = np.zeros((n, 4, n, 4))
+    for i in np.ndindex(n, 4):
+        step = np.zeros((n, 4))
+        step[i] = 1e-5
+        differences[i] = (fc.grad(f)(q + step) - fc.grad(f)(q - step)) / 2e-5
+    jitted = fc.jit(fc.hessian(f))
+    for found in (fc.hessian(f)(q), jitted(q), jitted(q), jitted(q)):
+        np.testing.assert_allclose(found, differences, atol=1e-7 * max(1.0, abs(differences).max()))

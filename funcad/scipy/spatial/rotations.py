@@ -17,6 +17,7 @@ from funcad import numpy as fnp
 from funcad import tree
 from funcad.api.tools import stop_gradient
 from funcad.configuration import mirrors
+from funcad.custom.custom_jvp import custom_jvp
 from funcad.ir.aval import shape_of
 from funcad.ir.tracer import Tracer
 
@@ -35,6 +36,21 @@ def _rows(x: Any, shape: tuple[int, ...], what: str) -> Any:
         size = ", ".join(map(str, shape))
         raise ValueError(f"Expected `{what}` to have shape ({size}) or (N, {size}), got {shape_of(x)}.")
     return x
+
+
+@custom_jvp
+def _principal(matrix: Any) -> Any:
+    """The eigenvector of a symmetric matrix's largest eigenvalue; the others may be equal."""
+    return fnp.linalg.eigh(matrix)[1][:, -1]
+
+
+@_principal.defjvp
+def _principal_slope(primals: tuple, tangents: tuple) -> tuple:
+    (matrix,), (moved,) = primals, tangents
+    v = _principal(matrix)
+    others = matrix - fnp.dot(v, fnp.matmul(matrix, v)) * np.eye(4) + fnp.outer(v, v)
+    turned = fnp.matmul(moved, v)
+    return v, -fnp.matmul(fnp.linalg.pinv(others), turned - v * fnp.dot(v, turned))
 
 
 def _meet(n: tuple[int, ...], m: tuple[int, ...]) -> None:
@@ -347,7 +363,7 @@ class Rotation:
             raise ValueError("Cannot take the mean of a single rotation.")
         q = self._quat
         w = fnp.ones(shape_of(q)[0]) if weights is None else _array(weights)
-        return self._new(fnp.linalg.eigh(fnp.matmul(fnp.transpose(q) * w, q))[1][:, -1])
+        return self._new(_principal(fnp.matmul(fnp.transpose(q) * w, q)))
 
     def approx_equal(self, other: Any, atol: Any = None, degrees: bool = False) -> Any:
         """Is the angle between two rotations less than `atol` (1e-8 radians)?"""

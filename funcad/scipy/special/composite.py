@@ -18,11 +18,11 @@ from funcad.numpy.dispatch import where_am_i
 from funcad.numpy.promote import array_of, as_array, broadcast, promote, promote_dtype, promote_for
 from funcad.primitives import special
 from funcad.primitives.activation import softplus as _softplus
-from funcad.primitives.arithmetic import add, div, floor, mul, sub, trunc
+from funcad.primitives.arithmetic import add, div, floor, mul, neg, square, sub, trunc
 from funcad.primitives.comparison import and_, eq, ge, gt, isfinite, le, lt, ne, or_, select
 from funcad.primitives.conversion import complex_dtype, convert, make_complex, real
 from funcad.primitives.shape import broadcast_to, concatenate, reshape
-from funcad.primitives.transcendental import exp
+from funcad.primitives.transcendental import cos, exp
 from funcad.primitives.transcendental import sinc as _sinc
 from funcad.scipy.door import implements, keeps_single_precision, scipy_function
 
@@ -217,8 +217,15 @@ def bessel_jn(z: Any, *, v: int, n_iter: int = 50) -> Any:
 def _hankel(name: str, direction: float, scaled: bool) -> Any:
     def implementation(v: Any, z: Any) -> Any:
         v, z = _floats(v, z)
-        dtype = complex_dtype(dtype_of(z))
-        out = make_complex(special.jv(v, z), mul(direction, special.yv(v, z)))
+        dtype, back = complex_dtype(dtype_of(z)), lt(z, 0.0)
+        size = select(eq(z, 0.0), np.nan, select(back, neg(z), z))
+        first, second = [make_complex(special.jv(v, size), mul(sign, special.yv(v, size))) for sign in (1.0, -1.0)]
+        turn = exp(mul(complex(0, -direction * pi), convert(v, dtype)))
+        if direction > 0:  # above the cut: https://dlmf.nist.gov/10.11
+            out = select(back, neg(mul(turn, second)), first)
+        else:
+            twice = mul(2.0, convert(cos(mul(pi, v)), dtype))
+            out = select(back, add(mul(turn, first), mul(twice, second)), second)
         return mul(out, exp(mul(complex(0, -direction), convert(z, dtype)))) if scaled else out
 
     implementation.__doc__ = f"`scipy.special.{name}` of real arguments, complex; differentiable in both."
@@ -350,9 +357,14 @@ nbdtrc = _distribution("nbdtrc", _negative_binomial("betaincc"), "P(X > k), X of
 
 
 def _voigt(x: Any, sigma: Any, gamma: Any) -> Any:
+    sharp = eq(sigma, 0.0)
+    sigma = select(sharp, 1.0, sigma)
     width = mul(sqrt(2.0), sigma)
     w = special.wofz(make_complex(div(x, width), div(gamma, width)))
-    return div(real(w), mul(sqrt(2 * pi), sigma))
+    size = add(square(x), square(gamma))
+    point = eq(size, 0.0)
+    cauchy = select(point, np.inf, div(gamma, mul(pi, select(point, 1.0, size))))
+    return select(sharp, cauchy, div(real(w), mul(sqrt(2 * pi), sigma)))
 
 
-voigt_profile = _distribution("voigt_profile", _voigt, "a normal density convolved with Cauchy's; sigma must be positive")
+voigt_profile = _distribution("voigt_profile", _voigt, "a normal density convolved with Cauchy's")
