@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from funcad.errors import MissingRuleError
+from funcad.host.real_types import finfo
 from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.primitive import is_linear, not_linear
 from funcad.ir.tracer import Tracer, concrete_value
@@ -303,7 +304,7 @@ def _pinv_impl(xp: Any, a: Any, rcond: Any, *, hermitian: bool, truncates: bool)
 def _stein_impl(xp: Any, f: Any, g: Any, r: Any) -> Any:
     sizes = [float(abs(x).max(initial=0.0)) * x.shape[-1] for x in (f, g)]
     if not r.size or sizes[0] * sizes[1] <= np.finfo(r.dtype).eps:
-        return r  # nothing is cut but zeros
+        return r.copy()  # nothing is cut but zeros
     (w, u), (z, v) = [of_finite(xp, xp.linalg.eigh, x) for x in (f, g)]
     uh, vh = [xp.swapaxes(x.conj(), -1, -2) for x in (u, v)]
     return u @ (uh @ r @ v / (1 - w[..., :, None] * z[..., None, :])) @ vh
@@ -356,7 +357,7 @@ pinv_p = stacked(
 def _truncates(a: Any, rcond: Any) -> bool:
     """Whether rcond may cut more than what is zero to rounding."""
     known = concrete_value(rcond)
-    rounding = max(shape_of(a)[-2:]) * np.finfo(dtype_of(a)).eps
+    rounding = max(shape_of(a)[-2:]) * float(finfo(dtype_of(a)).eps)
     return type(known) is Tracer or bool((known > 4 * rounding).any())
 
 
