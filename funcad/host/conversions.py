@@ -73,7 +73,7 @@ _known = weak_table(  # which f refers to anew is learned when it writes into a 
     "function: the codes behind it that write, none if none does",
     same=None,
 )
-_asked = weak_table("host.asked", "code that writes: it asked for an array, and was looked for again", same=None)
+_asked = table("host.asked", "id of a code that asked for an array, and was looked for: a weak reference", same=None)
 _learned: set[Any] = set()  # codes, which functions and methods made anew share, or types of callable objects
 SELDOM = frozenset(["arange", "linspace", "tri"])  # seldom written, and often handed to compiled code: only where learned
 makers = table(
@@ -222,9 +222,12 @@ def looks_again(trace: Any, code: CodeType) -> bool:
 
     A name may stand for another function by now.
     """
-    if code in _asked or not _code_writes(code):
+    at = id(code)
+    if at in _asked:
         return False
-    _asked[code] = True
+    _asked[at] = weakref.ref(code, functools.partial(_forget, at=at, known=_asked))
+    if not _code_writes(code):
+        return False
     for user in functions_behind(trace.function):
         with suppress(TypeError):
             _known.pop(user, None)
