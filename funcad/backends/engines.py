@@ -429,8 +429,8 @@ def loop_program(args: Sequence[Any], loop: Loop) -> Any:
         rents = program.runs <= COLD or not body.has_effects  # see `EngineProgram.rents`
         if rents and turns < turns_left(loop) and estimate(program.jaxpr) <= AT_ONCE:
             return None
-    if program.function is None and program._is_native_at_once():
-        program.runs_until_native = program._patience()  # a text for NumPy comes first, where turns are short
+        if program._is_native_at_once():
+            program.runs_until_native = program._patience()  # a text for NumPy comes first, where turns are short
     program.written_out()
     return partial(_turning, program)
 

@@ -219,7 +219,8 @@ def _turned(x: Any) -> Any:
 @implements("sort", by_kind=True)
 def _sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = None) -> Any:
     refuse("np.sort", order=order)
-    np.empty(0).sort(kind=kind, stable=stable)  # NumPy's errors
+    if not kind is stable is None:
+        np.empty(0).sort(kind=kind, stable=stable)  # NumPy's errors
     x, axis = _sort_arguments(a, axis)
     return _turned(sorting.sort(_turned(x), axis)) if descending else sorting.sort(x, axis)
 
@@ -248,7 +249,8 @@ def _argsort(
     a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = None
 ) -> Any:
     refuse("np.argsort", order=order)
-    np.empty(0).sort(kind=kind, stable=stable)  # NumPy's errors
+    if not kind is stable is None:
+        np.empty(0).sort(kind=kind, stable=stable)  # NumPy's errors
     x, axis = _sort_arguments(a, None if np.ndim(a) == 0 and axis in (0, -1) else axis)  # of a number: [0], as NumPy has it
     if descending:
         return sorting.argsort(_turned(x), axis)

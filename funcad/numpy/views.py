@@ -297,6 +297,10 @@ def out_given(implementation: Callable[..., Any], args: Sequence[Any], kwargs: d
 # -- views that functions give: where the elements of a view lie in its base, found by NumPy itself
 
 
+def _are_traced(values: Iterable[Any]) -> bool:
+    return any([type(v) is Tracer or type(v) in (list, tuple) and _are_traced(v) for v in values])
+
+
 class Selection(ViewStep):
     """What `function(*args, **kwargs)` of NumPy's gives with the base at one place of args; `part` if it gives several."""
 
@@ -321,6 +325,8 @@ class Selection(ViewStep):
         return _placed(base, places, value)
 
     def shares(self, base: Any) -> bool:
+        if _are_traced((*self.args, *self.kwargs.values())):  # of no view an option is
+            return False
         numbers = self._numbers(base)
         return np.shares_memory(self._of(self.function, numbers), numbers)
 
@@ -389,10 +395,6 @@ class Reshaped(Selection):
         return layout.T if fortran else layout
 
 
-def _tracers(values: Iterable[Any]) -> int:
-    return sum([type(v) is Tracer or type(v) in (list, tuple) and _tracers(v) for v in values])
-
-
 def viewing(function: Any, implementation: Callable[..., Any], alias: str) -> Callable[..., Any]:
     """The implementation of a function of NumPy's whose traced results may be views of an argument."""
     step = Reshaped if function in (np.reshape, np.ravel) else Selection
@@ -417,7 +419,7 @@ def viewing(function: Any, implementation: Callable[..., Any], alias: str) -> Ca
             base = base.box and base.box.base
         if own and alias == "same":
             return found
-        if len(places) != 1 or _tracers((*args, *kwargs.values())) > 1:
+        if len(places) != 1:
             return snapshot(found) if own else found
         return linked(found, args[places[0]], step(function, implementation, args, kwargs, places[0], part))
 
