@@ -302,8 +302,8 @@ def _pinv_impl(xp: Any, a: Any, rcond: Any, *, hermitian: bool, truncates: bool)
 
 
 def _stein_impl(xp: Any, f: Any, g: Any, r: Any) -> Any:
-    sizes = [float(abs(x).max(initial=0.0)) * x.shape[-1] for x in (f, g)]
-    if not r.size or sizes[0] * sizes[1] <= np.finfo(r.dtype).eps:
+    sizes = [float(abs(x).max()) * x.shape[-1] if r.size else 0.0 for x in (f, g)]
+    if sizes[0] * sizes[1] <= np.finfo(r.dtype).eps:
         return r.copy()  # nothing is cut but zeros
     (w, u), (z, v) = [of_finite(xp, xp.linalg.eigh, x) for x in (f, g)]
     uh, vh = [xp.swapaxes(x.conj(), -1, -2) for x in (u, v)]

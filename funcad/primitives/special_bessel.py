@@ -306,9 +306,6 @@ kve = ufunc(
 )
 
 
-
-
-
 def _struve_slope(v: Any, x: Any, below: Any, above: Any) -> Any:
     """Half of below + above + what their recurrence leaves (https://dlmf.nist.gov/11.4.E28), which is right at 0, too."""
     more = mul(mul(pow(mul(0.5, x), v), special_gamma.rgamma(add(v, 1.5))), pi**-0.5)

@@ -15,7 +15,7 @@ from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.primitives import placement
 from funcad.primitives.arithmetic import add, floor, mod, mul, neg, sub
-from funcad.primitives.comparison import and_, eq, le, not_, select
+from funcad.primitives.comparison import and_, eq, le, select
 from funcad.primitives.families import elementwise
 from funcad.primitives.special_rules import TINY, function_of, kernel, numeric, numerical, special_of, ufunc
 from funcad.primitives.transcendental import cos, sin
@@ -51,15 +51,17 @@ def _rgamma_slope(out: Any, x: Any) -> Any:
 rgamma = ufunc("rgamma", lambda t, out, x: mul(_rgamma_slope(out, x), t))
 
 
+def _by_divisor(out: Any, x: Any, rest: Any) -> Any:
+    """The derivative by x of out = rest / gamma(x), also at the poles of gamma."""
+    pole = and_(le(x, 0.0), eq(x, floor(x)))
+    return select(pole, mul(rest, _rgamma_slope(rgamma(x), x)), neg(mul(out, digamma(select(pole, 1.0, x)))))
+
+
 def _poch_slope(out: Any, x: Any, m: Any) -> Any:
-    """out * (digamma(x + m) - digamma(x)), also at the poles of these: both are reflected, or gamma(x) alone has one."""
     top = add(x, m)
-    poles = and_(le(x, 0.0), eq(x, floor(x))), and_(le(top, 0.0), eq(top, floor(top)))
-    both = and_(*poles)
-    a, b = [select(both, sub(1.0, v), v) for v in (top, x)]
-    slope = mul(out, sub(digamma(a), digamma(select(and_(poles[0], not_(both)), 1.0, b))))
-    alone = mul(gamma(select(poles[1], 1.0, top)), _rgamma_slope(rgamma(x), x))
-    return select(and_(poles[0], not_(both)), alone, slope)
+    both = and_(and_(le(x, 0.0), eq(x, floor(x))), and_(le(top, 0.0), eq(top, floor(top))))
+    a, b = [select(both, sub(1.0, v), v) for v in (top, x)]  # where both are poles, both are reflected
+    return add(mul(out, digamma(a)), _by_divisor(out, b, gamma(a)))
 
 
 # gamma(x + m) / gamma(x).
@@ -68,10 +70,22 @@ poch = ufunc(
     lambda t, out, x, m: mul(_poch_slope(out, x, m), t),
     lambda t, out, x, m: mul(mul(out, digamma(add(x, m))), t),
 )
+
+
+def _by_choice(out: Any, n: Any, k: Any) -> Any:
+    """What binom moves by, of gamma(n - k + 1), which divides it."""
+    return _by_divisor(out, add(sub(n, k), 1.0), mul(gamma(add(n, 1.0)), rgamma(add(k, 1.0))))
+
+
+def _binom_by_k(out: Any, n: Any, k: Any) -> Any:
+    rest = mul(gamma(add(n, 1.0)), rgamma(add(sub(n, k), 1.0)))
+    return sub(_by_divisor(out, add(k, 1.0), rest), _by_choice(out, n, k))
+
+
 binom = ufunc(
     "binom",
-    lambda t, out, n, k: mul(mul(out, sub(digamma(add(n, 1.0)), digamma(add(sub(n, k), 1.0)))), t),
-    lambda t, out, n, k: mul(mul(out, sub(digamma(add(sub(n, k), 1.0)), digamma(add(k, 1.0)))), t),
+    lambda t, out, n, k: mul(add(mul(out, digamma(add(n, 1.0))), _by_choice(out, n, k)), t),
+    lambda t, out, n, k: mul(_binom_by_k(out, n, k), t),
 )
 beta = ufunc(
     "beta",

@@ -338,3 +338,12 @@ def test_polynomials_of_legendre_have_scipys_shape() -> None:
         for found in (jitted(x), jitted(x), jitted(x), jvp(f, (x,), (x,))[0]):
             assert found.shape == f(x).shape
             np.testing.assert_allclose(found, f(x), rtol=1e-13)
+
+
+@pytest.mark.parametrize("point", [(3.0, 5.0), (5.0, -2.0), (3.0, 2.0), (2.5, 4.0), (300.0, 7.0)])
+@pytest.mark.parametrize("place", [0, 1])
+def test_the_derivatives_of_binom_where_it_is_zero(point: tuple[float, float], place: int) -> None:
+    f = lambda t: scipy.special.binom(*[t if i == place else c for i, c in enumerate(point)])
+    t = point[place]
+    slope = (f(t + 1e-4) - f(t - 1e-4)) / 2e-4
+    assert all_ways(grad(f), t) == pytest.approx([slope] * 6, rel=1e-6, abs=1e-9)
