@@ -4,13 +4,16 @@ Idea: a solution is differentiated by the equation that it satisfies, not throug
 A dx = db - dA x, so the tangent is another solve with the same A; and the solve is linear in b, so its transpose is a solve
 with A transposed. With f(x, p) = 0, df/dx dx = -df/dp dp. The callables are traced when called, so they may close over traced
 values, with respect to which the solution is differentiable; what only the solver reads (a preconditioner) has no influence
-on the derivative. Trap: a solver that ignores its `matvec` argument cannot be reused for the transposed system, which would
-silently give a wrong gradient; whether it calls its argument is noted while it is traced.
+on the derivative. Where all values are known, what finds a root runs on them, and its program is only that root.
+
+Trap: a solver that ignores its `matvec` argument cannot be reused for the transposed system, which would silently give a wrong
+gradient; whether it calls its argument is noted while it is traced.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from funcad import tree
@@ -19,11 +22,13 @@ from funcad.backends.engines import run_jaxpr
 from funcad.control.body import check_structure, prepare, strengthened
 from funcad.control.call import call, call_p, coerce, interned, rewire, scatter
 from funcad.errors import MissingRuleError
+from funcad.host.where import state
 from funcad.ir.aval import Aval, aval_of, said, strip_literal
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, split
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import any_tracer, trace_function
+from funcad.ir.tracer import concrete_value
 from funcad.masks.masked_rules import cleaned
 from funcad.primitives.arithmetic import neg, sub
 from funcad.primitives.loop import lead, zero_value
@@ -209,9 +214,11 @@ class _Vectors:
                 )
         return leaves
 
-    def trace(self, f: Callable[..., list], n: int = 1) -> tuple[Jaxpr, list[Any]]:
-        """Trace a function of n flat vectors that returns one, or one and further outputs."""
-        jaxpr, consts = trace_function(f, self.avals * n, name=self.what)
+    def trace(
+        self, f: Callable[..., list], n: int = 1, before: Iterable[Any] = ()
+    ) -> tuple[Jaxpr, list[Any]]:
+        """Trace a function of n flat vectors, behind others, that returns one, or one and further outputs."""
+        jaxpr, consts = trace_function(f, [*before, *self.avals * n], name=self.what)
         rest = [strip_literal(o.aval) for o in jaxpr.outputs[len(self.avals) :]]
         return interned(coerce(jaxpr, [*self.avals, *rest])), consts
 
@@ -432,7 +439,8 @@ def custom_root(
     initial_guess : array, number or container of them
         Where the solver starts; the root does not depend on it.
     solve : callable
-        `solve(f, initial_guess)` returns the root; it need not be differentiable.
+        `solve(f, initial_guess)` returns the root; it need not be differentiable. It runs on values, so it may ask for
+        them (`while abs(f(x)) > 1e-12`); under `jit` and `vmap` it is traced.
     tangent_solve : callable
         `tangent_solve(g, y)` returns the x with `g(x) = y` for a linear g; for a scalar, `lambda g, y: y / g(1.0)`.
     has_aux : bool
@@ -473,10 +481,19 @@ def custom_root(
     unflatten = vectors.structure.unflatten
     fun, fun_consts = vectors.trace(lambda *x: vectors.flat(f(unflatten(x)), "f(x)"))
     aux_tree: list[Any] = []
-    sol, sol_consts = vectors.trace(
-        lambda *x: _solution_of(vectors, solve(f, unflatten(x)), solve, has_aux, aux_tree)
-    )
+
+    def solution(f: Callable[[Any], Any], *x: Any) -> list[Any]:
+        return _solution_of(vectors, solve(f, unflatten(x)), solve, has_aux, aux_tree)
+
     n = len(vectors.avals)
+    guess = strengthened(vectors.leaves, vectors.avals)
+    consts, start = split(list(map(concrete_value, [*fun_consts, *guess])), len(fun_consts))
+    if state.abstract is None and state.checked is None and not any_tracer([*consts, *start]):  # the solver runs on values
+        at = lambda x: unflatten(run_jaxpr(fun, [*consts, *vectors.flat(x, "the argument of f")]))
+        sol_consts = list(map(concrete_value, solution(at, *[x.copy() for x in start])))
+        sol, _ = vectors.trace(lambda *x: list(x[: len(sol_consts)]), before=map(aval_of, sol_consts))
+    else:
+        sol, sol_consts = vectors.trace(partial(solution, f))
 
     def tangent_flat(*values: Any) -> list[Any]:
         x, y = split(values, n)
@@ -490,7 +507,6 @@ def custom_root(
         return vectors.flat(tangent_solve(g, unflatten(y)), "tangent_solve(g, y)")
 
     tan, tan_consts = vectors.trace(tangent_flat, 2)
-    guess = strengthened(vectors.leaves, vectors.avals)
     inputs = [*fun_consts, *sol_consts, *tan_consts, *guess]
     outs = root(
         *inputs, f=fun, solve=sol, tangent_solve=tan, n_consts=(len(fun_consts), len(sol_consts), len(tan_consts))

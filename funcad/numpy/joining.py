@@ -80,7 +80,7 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
     if len(shapes) != 1:
         raise ValueError("all input arrays must have the same shape")
     axis = axis_of(axis, len(shapes.pop()) + 1)
-    if len(xs) > 1 and any([type(x) is Tracer and x.owner.tape is not None for x in xs]):
+    if len(xs) > 1 and any([type(x) is Tracer and (x.owner.tape is not None or has_value(x)) for x in xs]):
         return stack_p(*_in_one_dtype(xs, dtype), axis=axis)
     return join([expand(x, (axis,)) for x in xs], axis, dtype)
 

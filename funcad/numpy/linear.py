@@ -24,7 +24,7 @@ from funcad.numpy.promote import (  # isort: skip
     shape_argument,
 )
 from funcad.primitives.shape import (  # isort: skip
-    broadcast_in_dim, broadcast_to, concatenate, full, move_axis, pad_p, permute, reshape, slice_p, static_slice,
+    broadcast_in_dim, broadcast_to, full, move_axis, pad_p, permute, reshape, slice_p, static_slice,
 )
 
 strides = OnDemand("funcad.unjitted.strides")
@@ -288,10 +288,10 @@ def einsum_path(*operands: Any, optimize: Any = "greedy", einsum_call: bool = Fa
 def kron(a: Any, b: Any) -> Any:
     x, y = _same_dtype(a, b)
     rank = max(len(shape_of(x)), len(shape_of(y)))
-    x, y = [reshape(v, shape=(1,) * (rank - len(shape_of(v))) + shape_of(v)) for v in (x, y)]
-    sx, sy = shape_of(x), shape_of(y)
-    paired = arithmetic.mul(*promote(expand(x, range(1, 2 * rank, 2)), expand(y, range(0, 2 * rank, 2))))
-    return reshape(paired, shape=tuple([n * m for n, m in zip(sx, sy)]))
+    sx, sy = [(1,) * (rank - len(shape_of(v))) + shape_of(v) for v in (x, y)]
+    x = reshape(x, shape=tuple([m for n in sx for m in (n, 1)]))
+    y = reshape(y, shape=tuple([m for n in sy for m in (1, n)]))
+    return reshape(x * y, shape=tuple([n * m for n, m in zip(sx, sy)]))
 
 
 @implements("cross", "linalg.cross", lift=True, by_kind=True)
@@ -308,12 +308,7 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
         )
     shape = np.broadcast_shapes(shape_of(x), shape_of(y))
     x, y = broadcast_to(x, shape), broadcast_to(y, shape)
-    x0, x1, x2 = [x[..., i] for i in range(3)]
-    y0, y1, y2 = [y[..., i] for i in range(3)]
-    parts = [x1 * y2 - x2 * y1, x2 * y0 - x0 * y2, x0 * y1 - x1 * y0]
-    last = len(shape) - 1
-    result = concatenate([expand(p, (last,)) for p in parts], axis=last)
-    return move_axis(result, last, axis_of(axisc, len(shape)))
+    return move_axis(contraction.cross_p(x, y), len(shape) - 1, axis_of(axisc, len(shape)))
 
 
 @implements("linalg.multi_dot", by_kind=True)

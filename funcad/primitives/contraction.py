@@ -6,6 +6,8 @@ dot_general again, so all orders of derivative stay on BLAS: the implementation 
 by views where it can, and hands them to `matmul`. `einsum` of three operands or more is one primitive, whose order of
 contraction is chosen anew for each derivative; with one or two operands it is a sum, a transpose, a dot_general.
 
+`cross_p` is of vectors along the last axis, of operands of one shape; compiled, it is its six products.
+
 Traps: operands have equal dtypes already. In `einsum_p` a letter has one size and occurs once per operand; `einsum`
 takes diagonals and drops axes of size 1 that broadcast, by structural equations. Nothing conjugates.
 """
@@ -22,11 +24,11 @@ import numpy as np
 from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear, not_linear
 from funcad.memo import remembers
-from funcad.primitives.arithmetic import mul
+from funcad.primitives.arithmetic import mul, sub
 from funcad.primitives.conversion import convert
-from funcad.primitives.families import avals_text
+from funcad.primitives.families import avals_text, broadcast_in_dim
 from funcad.primitives.reduction import reduce_sum
-from funcad.primitives.shape import broadcast_in_dim, multilinear, permute, reshape, slice_p, transpose
+from funcad.primitives.shape import batched_with, concatenate, multilinear, permute, reshape, slice_p, transpose
 
 # -- reading the arguments of `einsum`: ellipses, implicit outputs and the interleaved form are made canonical here
 
@@ -589,3 +591,36 @@ def einsum(subscripts: str, *xs: Any) -> Any:
         plain_terms.append(term)
         plain.append(x)
     return contract(f"{','.join(plain_terms)}->{output}", *plain)
+
+
+def _cross_abstract(x: Aval, y: Aval) -> Aval:
+    if x.shape != y.shape or x.dtype != y.dtype or x.shape[-1:] != (3,):
+        raise ValueError(f"cross: operands must be vectors of 3 elements of one dtype and shape, got {avals_text([x, y])}")
+    return Aval(x.shape, x.dtype)
+
+
+_NEXT, _LAST = np.array([1, 2, 0]), np.array([2, 0, 1])
+
+
+def _cross_impl(xp: Any, x: Any, y: Any) -> Any:
+    """NumPy's numbers, at a third of what `numpy.cross` costs for one vector."""
+    if xp is not np:
+        return xp.cross(x, y)
+    return x.take(_NEXT, -1) * y.take(_LAST, -1) - x.take(_LAST, -1) * y.take(_NEXT, -1)
+
+
+def _cross_lowering(x: Any, y: Any) -> Any:
+    *lead, _ = shape_of(x)
+    at = tuple([0] * len(lead))
+    x0, x1, x2, y0, y1, y2 = [
+        slice_p(v, start=(*at, i), limit=(*lead, i + 1), strides=(1,) * (len(lead) + 1)) for v in (x, y) for i in range(3)
+    ]
+    parts = [sub(mul(a, b), mul(c, d)) for a, b, c, d in ((x1, y2, x2, y1), (x2, y0, x0, y2), (x0, y1, x1, y0))]
+    return concatenate(parts, axis=len(lead))
+
+
+cross_p: Primitive = Primitive(
+    "cross", _cross_impl, _cross_abstract, jvp=multilinear(lambda: cross_p),
+    transpose=lambda ct, x, y: [cross_p(y, ct), None] if is_linear(x) else [None, cross_p(ct, x)],
+    batch=batched_with(lambda: cross_p), lowering=_cross_lowering, label="multiply", calm=True,
+)

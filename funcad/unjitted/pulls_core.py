@@ -58,6 +58,7 @@ lt_p = comparison.lt
 ne_p = comparison.ne
 or_p = comparison.or_
 select_p = comparison.select
+cross_p = contraction.cross_p
 dot_general_p = contraction.dot_general_p
 conj_p = conversion.conj_p
 convert_p = conversion.convert_p
@@ -817,6 +818,38 @@ def _dot_general_69(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((1,), (0,))))
     v1 = transpose_p.impl(xp, v0, perm=(1, 0, 2))
     return v1 + v1
+
+
+def _cross_1(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, y, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    return cross_p.impl(xp, v0, ct)
+
+
+def _cross_2(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    return cross_p.impl(xp, ct, v0)
+
+
+def _cross_3(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    v2 = broadcast_in_dim_p.impl(xp, y, shape=(ct.shape[0], shapes[0][0]), axes=(1,))
+    return cross_p.impl(xp, v2, ct), cross_p.impl(xp, ct, v0)
+
+
+def _cross_4(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, y, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return cross_p.impl(xp, v0, ct)
+
+
+def _cross_5(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return cross_p.impl(xp, ct, v0)
+
+
+def _cross_6(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+    v0 = broadcast_in_dim_p.impl(xp, x, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    v2 = broadcast_in_dim_p.impl(xp, y, shape=(ct.shape[0], shapes[0][0], shapes[0][1]), axes=(1, 2))
+    return cross_p.impl(xp, v2, ct), cross_p.impl(xp, ct, v0)
 
 
 def _broadcast_in_dim_1(xp: Any, ct: Any, shapes: Any, params: Any) -> Any:
@@ -2042,6 +2075,20 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "01 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_67,
         "00 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_68,
         "00 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_69,
+    },
+    cross_p: {
+        "0- n1,n1": lambda xp, ct, y, shapes: cross_p.impl(xp, y, ct),
+        "0- n1,n1 columns": _cross_1,
+        "-1 n1,n1": lambda xp, ct, x, shapes: cross_p.impl(xp, ct, x),
+        "-1 n1,n1 columns": _cross_2,
+        "01 n1,n1": lambda xp, ct, y, x, shapes: (cross_p.impl(xp, y, ct), cross_p.impl(xp, ct, x)),
+        "01 n1,n1 columns": _cross_3,
+        "0- n2,n2": lambda xp, ct, y, shapes: cross_p.impl(xp, y, ct),
+        "0- n2,n2 columns": _cross_4,
+        "-1 n2,n2": lambda xp, ct, x, shapes: cross_p.impl(xp, ct, x),
+        "-1 n2,n2 columns": _cross_5,
+        "01 n2,n2": lambda xp, ct, y, x, shapes: (cross_p.impl(xp, y, ct), cross_p.impl(xp, ct, x)),
+        "01 n2,n2 columns": _cross_6,
     },
     convert_p: {
         "0 float64 dtype=dtype('float64')": lambda xp, ct: ct,

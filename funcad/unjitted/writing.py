@@ -102,6 +102,7 @@ SAMPLES: dict[str, list[Sample]] = {
         for n in (2, 3)
         for x in ("*", "*b", "a*")
     ] + [("a a", {"axis": 0}), ("ab ab", {"axis": 0}), ("ab ab", {"axis": 1})],
+    "cross": [("3 3", {}), ("a3 a3", {})],
     "cumprod": _CUMULATIVE,
     "cumsum": [*_CUMULATIVE, *[(x, {**p, "reverse": True}) for x, p in _CUMULATIVE]],
     "det": [("aa", {}), ("abb", {})],

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import scipy.optimize
 
 from funcad import grad, hessian, jacfwd, jacrev, jit, jvp, vmap
 from funcad.control.loops import fori_loop
@@ -186,9 +187,51 @@ def test_errors_word_for_word():
         return x
 
     assert raised(custom_root, lambda x: x, 1.0, solve, solve, has_aux=True) == (
-        "custom_root: with has_aux=True, solve must return a pair (solution, aux); it returned Tracer"
+        "custom_root: with has_aux=True, solve must return a pair (solution, aux); it returned float64"
     )
     assert raised(custom_root, lambda x: {"a": x}, 1.0, solve, solve) == (
         "custom_root: f(x) must have the structure of initial_guess.\n"
         "f(x) is a dict with the key 'a', but initial_guess is a leaf."
     )
+
+
+def secant(f, x):
+    """A solver as it is written in NumPy: it asks for values, writes in place, and runs on none that is traced."""
+    assert type(x) in (np.float64, np.ndarray)
+    before, x = x.copy(), x * 1.1
+    while np.max(np.abs(f(x))) > 1e-13:
+        slope = (f(x) - f(before)) / np.where(x == before, 1.0, x - before)
+        before = x.copy()
+        x -= f(x) / np.where(slope == 0, 1.0, slope)
+    return x
+
+
+@pytest.mark.parametrize("start", [1.5, np.array([1.5, 2.5])], ids=["number", "array"])
+def test_what_finds_a_root_runs_on_values(start):
+    before = np.copy(start)
+    solved = lambda g, y: y / g(np.ones_like(y))
+    found = lambda a: custom_root(lambda x: x**3 - a, start, secant, solved)
+    a = np.array([8.0, 27.0]) if np.ndim(start) else np.float64(8.0)
+    np.testing.assert_allclose(found(a), np.cbrt(a), rtol=1e-12)
+    total = lambda a: np.sum(found(a))
+    slope, curve = np.cbrt(a) ** -2 / 3, -2 / 9 * np.cbrt(a) ** -5
+    np.testing.assert_allclose(grad(total)(a), slope, rtol=1e-12)
+    np.testing.assert_allclose(jvp(found, (a,), (np.ones_like(a),))[1], slope, rtol=1e-12)
+    for second in (grad(lambda a: np.sum(grad(total)(a))), lambda a: jvp(grad(total), (a,), (np.ones_like(a),))[1]):
+        np.testing.assert_allclose(second(a), curve, rtol=1e-11)
+    np.testing.assert_array_equal(start, before)
+
+
+def test_a_root_may_be_found_by_scipy_and_what_else_the_solver_says_comes_with_it():
+    calls = []
+
+    def solve(f, x):
+        calls.append(x)
+        return scipy.optimize.brentq(f, 0.0, 10.0), {"start": x}
+
+    found = lambda a: custom_root(lambda x: x**3 - a, 1.0, solve, lambda g, y: y / g(1.0), has_aux=True)
+    slope, aux = grad(found, has_aux=True)(8.0)
+    np.testing.assert_allclose(slope, 1 / 12, rtol=1e-9)
+    assert aux == {"start": 1.0} and calls == [1.0]
+    with pytest.raises(TypeError, match="the argument of f must have the shape and dtype of initial_guess"):
+        custom_root(lambda x: x - 1.0, np.ones(2), lambda f, x: f(x[:1]), lambda g, y: y)

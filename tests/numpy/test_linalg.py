@@ -520,3 +520,49 @@ def test_second_derivatives_across_equal_eigenvalues_need_a_matrix_function():
     assert np.isnan(hvp(lambda a: np.sum(np.linalg.eigvalsh(a) ** 2), DEGENERATE, SYM)).any()
     right = hvp(lambda a: np.trace(funm_sym(a, np.square)), DEGENERATE, SYM)
     np.testing.assert_allclose(right, 2 * SYM, atol=1e-13)
+
+
+VECTORS = [
+    *[RNG.normal(size=shape) for shape in ((3,), (5, 3), (2, 4, 3), (0, 3))],
+    *[lay(RNG.normal(size=(4, 3))) for lay in (np.asfortranarray, lambda a: a[::-1, ::-1], lambda a: a.astype(np.float32))],
+    RNG.normal(size=(4, 3)) + 1j * RNG.normal(size=(4, 3)),
+]
+
+
+@pytest.mark.parametrize("x", VECTORS, ids=lambda x: f"{x.dtype}{x.shape}")
+def test_cross_products_are_numpys_to_the_last_bit_and_have_its_layout(x):
+    y = x[..., ::-1] + 1
+    expected = np.cross(x, y)
+    ways = [
+        jit(np.cross)(x, y), vjp(np.cross, x, y)[0], jvp(lambda x: np.cross(x, y), (x,), (x,))[0],
+        vmap(lambda x, y: np.cross(x, y))(x, y) if x.ndim > 1 and len(x) else expected,
+    ]  # fmt: skip
+    for found in ways:
+        assert found.dtype == expected.dtype and found.strides == expected.strides
+        np.testing.assert_array_equal(found, expected)
+    check_grads(lambda x, y: np.cross(x, y), (x, y), order=2) if x.dtype == float else None
+    cts = vjp(lambda x, y: np.cross(x, y), x, y)[1](expected)
+    for found, right in zip(cts, (np.cross(y, expected), np.cross(expected, x))):
+        np.testing.assert_allclose(found, right, rtol=1e-5)
+
+
+def test_a_cross_product_is_one_operation_until_it_is_compiled():
+    program = funcad.make_jaxpr(lambda x, y: np.cross(x, y))(VECTORS[1], VECTORS[0])
+    assert [e.primitive.name for e in program.equations] == ["broadcast_in_dim", "cross"]
+    with np.errstate(invalid="ignore"):
+        found = jit(grad(lambda x: np.cross(np.sqrt(x), VECTORS[0])[1]))(np.array([1.0, 0.0, 4.0]))
+    np.testing.assert_allclose(found[[0, 2]], np.array([-VECTORS[0][2] / 2, VECTORS[0][0] / 4]))
+
+
+SHAPES = [((), (4,)), ((3,), (2, 2)), ((2, 1, 3), (3, 1, 2)), ((0, 2), (2, 3)), ((1,), (1,))]
+
+
+@pytest.mark.parametrize("shapes", SHAPES, ids=str)
+@pytest.mark.parametrize("dtype", [float, np.float32, complex, int])
+def test_kronecker_products_are_numpys(shapes, dtype):
+    a, b = [(3 * RNG.normal(size=shape)).astype(dtype) for shape in shapes]
+    for found in (jit(np.kron)(a, b), vmap(lambda a: np.kron(a, b))(a[None])[0], vjp(lambda b: np.kron(a, b), b)[0]):
+        assert np.asarray(found).dtype == np.kron(a, b).dtype
+        np.testing.assert_array_equal(found, np.kron(a, b))
+    if dtype is float:
+        check_grads(lambda a, b: np.kron(a, b), (a, b), order=2)

@@ -62,4 +62,15 @@ SPECS = [
     summed("a,ab,c->bc", (2,), (2, 3), (2,)),
     summed("ab,b,cd->ca", (2, 3), (3,), (3, 2)),  # d belongs to one operand
     summed("a,a,a,a->a", (3,), (3,), (3,), (3,)),
+    *[
+        spec(
+            c.cross_p,
+            c.cross_p,
+            [normal(shape, shape), cplx(shape, shape)],
+            reference=np.cross,
+            jax=lambda j: j.numpy.cross,
+            dtypes=("f4", "i4", "c16"),
+        )
+        for shape in ((3,), (2, 3), (0, 3))
+    ],
 ]
