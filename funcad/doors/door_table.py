@@ -269,7 +269,7 @@ IN_CODE: dict[str, dict[str, Maker]] = {
     },
     "scipy.special": {
         **_all(by_name, "comb factorial lambertw log_softmax logsumexp multigammaln perm polygamma softmax softplus zeta"),
-        "sph_harm_y.__call__": of_ufuncs,
+        **{"diric": by_name, "sph_harm_y.__call__": of_ufuncs},
     },
     "scipy.stats": {
         **_all(distribution, "rv_continuous.freeze rv_continuous.pdf rv_continuous.logpdf rv_discrete.pmf rv_discrete.logpmf"),

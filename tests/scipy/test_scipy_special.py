@@ -347,3 +347,19 @@ def test_the_derivatives_of_binom_where_it_is_zero(point: tuple[float, float], p
     t = point[place]
     slope = (f(t + 1e-4) - f(t - 1e-4)) / 2e-4
     assert all_ways(grad(f), t) == pytest.approx([slope] * 6, rel=1e-6, abs=1e-9)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3, 8])
+@pytest.mark.parametrize("x", [0.0, 2 * np.pi, -4 * np.pi, 1e-7, 2 * np.pi + 1e-5, 0.2, 1.3])
+def test_derivatives_of_diric_at_its_centres_and_beside(n: int, x: float) -> None:
+    f, waves = lambda x: scipy.special.diric(x, n), np.arange(n) - (n - 1) / 2
+    slope, bend = -np.mean(waves * np.sin(waves * x)), -np.mean(waves**2 * np.cos(waves * x))
+    assert all_ways(f, x) == pytest.approx([float(f(x))] * 6, rel=1e-9)
+    assert all_ways(grad(f), x) == pytest.approx([slope] * 6, rel=1e-12, abs=1e-13)
+    assert all_ways(grad(grad(f)), x) == pytest.approx([bend] * 6, rel=1e-12, abs=1e-12)
+
+
+def test_diric_of_several_and_of_no_whole_numbers_of_waves() -> None:
+    x, n = np.array([0.0, 0.3, 0.3, 0.3]), np.array([3.0, 2.0, 2.5, -1.0])
+    np.testing.assert_allclose(funcad.jit(scipy.special.diric)(x, n), scipy.special.diric(x, n), rtol=1e-13)
+    assert funcad.jit(scipy.special.diric)(np.float32(0.3), 3).dtype == scipy.special.diric(np.float32(0.3), 3).dtype

@@ -18,8 +18,8 @@ from funcad.scipy.door import absent as _absent
 
 _SOFTMAXES = "log_softmax logsumexp softmax".split()
 _COMPOSITE = (  # the others are ufuncs
-    "bdtr bdtrc bernoulli bessel_jn chdtr chdtrc chdtri comb factorial fdtr fdtrc gdtr gdtrc gdtrix hankel1 hankel1e "
-    "hankel2 hankel2e lambertw multigammaln nbdtr nbdtrc pdtr pdtrc perm polygamma sinc softplus sph_harm_y "
+    "bdtr bdtrc bernoulli bessel_jn chdtr chdtrc chdtri comb diric factorial fdtr fdtrc gdtr gdtrc gdtrix hankel1 "
+    "hankel1e hankel2 hankel2e lambertw multigammaln nbdtr nbdtrc pdtr pdtrc perm polygamma sinc softplus sph_harm_y "
     "voigt_profile zeta"
 ).split()
 
@@ -37,8 +37,8 @@ def _later(name: str) -> _typing.Any:
 if _typing.TYPE_CHECKING:  # isort: off
     from funcad.scipy.special.composite import (
         bdtr as bdtr, bdtrc as bdtrc, bernoulli as bernoulli, bessel_jn as bessel_jn, chdtr as chdtr, chdtrc as chdtrc,
-        chdtri as chdtri, comb as comb, factorial as factorial, fdtr as fdtr, fdtrc as fdtrc, gdtr as gdtr, gdtrc as gdtrc,
-        gdtrix as gdtrix, hankel1 as hankel1, hankel1e as hankel1e, hankel2 as hankel2, hankel2e as hankel2e,
+        chdtri as chdtri, comb as comb, diric as diric, factorial as factorial, fdtr as fdtr, fdtrc as fdtrc, gdtr as gdtr,
+        gdtrc as gdtrc, gdtrix as gdtrix, hankel1 as hankel1, hankel1e as hankel1e, hankel2 as hankel2, hankel2e as hankel2e,
         lambertw as lambertw, multigammaln as multigammaln, nbdtr as nbdtr, nbdtrc as nbdtrc, pdtr as pdtr, pdtrc as pdtrc,
         perm as perm, polygamma as polygamma, sinc as sinc, softplus as softplus, sph_harm_y as sph_harm_y,
         voigt_profile as voigt_profile, zeta as zeta,

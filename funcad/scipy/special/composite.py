@@ -22,7 +22,7 @@ from funcad.primitives.arithmetic import add, div, floor, mul, neg, square, sub,
 from funcad.primitives.comparison import and_, eq, ge, gt, isfinite, le, lt, ne, or_, select
 from funcad.primitives.conversion import complex_dtype, convert, make_complex, real
 from funcad.primitives.shape import broadcast_to, concatenate, reshape
-from funcad.primitives.transcendental import cos, exp
+from funcad.primitives.transcendental import cos, exp, sin
 from funcad.primitives.transcendental import sinc as _sinc
 from funcad.scipy.door import implements, keeps_single_precision, scipy_function
 
@@ -259,6 +259,31 @@ def sinc(x: Any) -> Any:
     1.0
     """
     return _sinc(*_floats(x))
+
+
+@implements("special.diric", lift=True)
+def diric(x: Any, n: Any) -> Any:
+    """`scipy.special.diric`: sin(n x / 2) / (n sin(x / 2)) of a positive integer n; NaN of other n.
+
+    Near the multiples of 2 pi, where both sines are 0, it is a series in the square of sin(x / 2).
+
+    >>> from funcad.scipy.special import diric
+    >>> float(diric(0.0, 3))
+    1.0
+    """
+    x, n = _floats(array_of(x), array_of(n))
+    half = _half(x)
+    sine, count = sin(half), square(n)
+    z = square(sine)
+    near = and_(lt(mul(count, z), 1.0), lt(z, 0.02))
+    series = dtype_of(x).type(1.0)
+    for m in range(21, 0, -2):
+        factor = div(sub(float(m * m), count), float((m + 1) * (m + 2)))
+        series = add(mul(mul(series, factor), select(near, z, 0.0)), 1.0)
+    below = and_(lt(cos(half), 0.0), eq(mul(2.0, floor(_half(n))), n))
+    out = div(sin(mul(n, half)), mul(n, select(near, 1.0, sine)))
+    out = select(near, select(below, neg(series), series), out)
+    return select(and_(gt(n, 0.0), eq(floor(n), n)), out, np.nan)
 
 
 # -- distribution functions
