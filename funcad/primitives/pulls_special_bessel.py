@@ -280,21 +280,27 @@ def _struve_1(xp: Any, x: Any, y: Any) -> Any:
 
 
 def _struve_2(xp: Any, x: Any, y: Any) -> Any:
-    v11 = struve_p.impl(xp, x - 1.0, y) + (-struve_p.impl(xp, x + 1.0, y))
-    v13 = 0.5 * (v11 + ((pow_p.impl(xp, 0.5 * y, x) * rgamma_p.impl(xp, x + 1.5)) * 0.5641895835477563))
-    return v13
+    v5 = (pow_p.impl(xp, 0.5 * y, x) * rgamma_p.impl(xp, x + 1.5)) * 0.5641895835477563
+    v8 = -struve_p.impl(xp, x + 1.0, y)
+    v9 = eq_p.impl(xp, x, 0.0)
+    v15 = select_p.impl(xp, v9, v5 + v8, struve_p.impl(xp, select_p.impl(xp, v9, 0.0, x - 1.0), y)) + v8
+    return 0.5 * (v15 + v5)
 
 
 def _struve_3(xp: Any, x: Any, y: Any) -> Any:
-    v11 = struve_p.impl(xp, x - 1.0, y) + (-struve_p.impl(xp, x + 1.0, y))
-    v13 = 0.5 * (v11 + ((pow_p.impl(xp, 0.5 * y, x) * rgamma_p.impl(xp, x + 1.5)) * 0.5641895835477563))
-    return v13, special_derivative_p.impl(xp, x, y, name="struve", orders=(1, 0))
+    v5 = (pow_p.impl(xp, 0.5 * y, x) * rgamma_p.impl(xp, x + 1.5)) * 0.5641895835477563
+    v8 = -struve_p.impl(xp, x + 1.0, y)
+    v9 = eq_p.impl(xp, x, 0.0)
+    v15 = select_p.impl(xp, v9, v5 + v8, struve_p.impl(xp, select_p.impl(xp, v9, 0.0, x - 1.0), y)) + v8
+    return 0.5 * (v15 + v5), special_derivative_p.impl(xp, x, y, name="struve", orders=(1, 0))
 
 
 def _struve_4(xp: Any, x: Any) -> Any:
-    v11 = struve_p.impl(xp, x - 1.0, x) + (-struve_p.impl(xp, x + 1.0, x))
-    v13 = 0.5 * (v11 + ((pow_p.impl(xp, 0.5 * x, x) * rgamma_p.impl(xp, x + 1.5)) * 0.5641895835477563))
-    return v13, special_derivative_p.impl(xp, x, x, name="struve", orders=(1, 0))
+    v5 = (pow_p.impl(xp, 0.5 * x, x) * rgamma_p.impl(xp, x + 1.5)) * 0.5641895835477563
+    v8 = -struve_p.impl(xp, x + 1.0, x)
+    v9 = eq_p.impl(xp, x, 0.0)
+    v15 = select_p.impl(xp, v9, v5 + v8, struve_p.impl(xp, select_p.impl(xp, v9, 0.0, x - 1.0), x)) + v8
+    return 0.5 * (v15 + v5), special_derivative_p.impl(xp, x, x, name="struve", orders=(1, 0))
 
 
 def _modstruve_1(xp: Any, x: Any, y: Any) -> Any:
@@ -302,21 +308,27 @@ def _modstruve_1(xp: Any, x: Any, y: Any) -> Any:
 
 
 def _modstruve_2(xp: Any, x: Any, y: Any) -> Any:
-    v10 = modstruve_p.impl(xp, x - 1.0, y) + modstruve_p.impl(xp, x + 1.0, y)
-    v12 = 0.5 * (v10 + ((pow_p.impl(xp, 0.5 * y, x) * rgamma_p.impl(xp, x + 1.5)) * 0.5641895835477563))
-    return v12
+    v5 = (pow_p.impl(xp, 0.5 * y, x) * rgamma_p.impl(xp, x + 1.5)) * 0.5641895835477563
+    v7 = modstruve_p.impl(xp, x + 1.0, y)
+    v8 = eq_p.impl(xp, x, 0.0)
+    v13 = select_p.impl(xp, v8, v5 + v7, modstruve_p.impl(xp, select_p.impl(xp, v8, 0.0, x - 1.0), y))
+    return 0.5 * ((v13 + v7) + v5)
 
 
 def _modstruve_3(xp: Any, x: Any, y: Any) -> Any:
-    v10 = modstruve_p.impl(xp, x - 1.0, y) + modstruve_p.impl(xp, x + 1.0, y)
-    v12 = 0.5 * (v10 + ((pow_p.impl(xp, 0.5 * y, x) * rgamma_p.impl(xp, x + 1.5)) * 0.5641895835477563))
-    return v12, special_derivative_p.impl(xp, x, y, name="modstruve", orders=(1, 0))
+    v5 = (pow_p.impl(xp, 0.5 * y, x) * rgamma_p.impl(xp, x + 1.5)) * 0.5641895835477563
+    v7 = modstruve_p.impl(xp, x + 1.0, y)
+    v8 = eq_p.impl(xp, x, 0.0)
+    v13 = select_p.impl(xp, v8, v5 + v7, modstruve_p.impl(xp, select_p.impl(xp, v8, 0.0, x - 1.0), y))
+    return 0.5 * ((v13 + v7) + v5), special_derivative_p.impl(xp, x, y, name="modstruve", orders=(1, 0))
 
 
 def _modstruve_4(xp: Any, x: Any) -> Any:
-    v10 = modstruve_p.impl(xp, x - 1.0, x) + modstruve_p.impl(xp, x + 1.0, x)
-    v12 = 0.5 * (v10 + ((pow_p.impl(xp, 0.5 * x, x) * rgamma_p.impl(xp, x + 1.5)) * 0.5641895835477563))
-    return v12, special_derivative_p.impl(xp, x, x, name="modstruve", orders=(1, 0))
+    v5 = (pow_p.impl(xp, 0.5 * x, x) * rgamma_p.impl(xp, x + 1.5)) * 0.5641895835477563
+    v7 = modstruve_p.impl(xp, x + 1.0, x)
+    v8 = eq_p.impl(xp, x, 0.0)
+    v13 = select_p.impl(xp, v8, v5 + v7, modstruve_p.impl(xp, select_p.impl(xp, v8, 0.0, x - 1.0), x))
+    return 0.5 * ((v13 + v7) + v5), special_derivative_p.impl(xp, x, x, name="modstruve", orders=(1, 0))
 
 
 def _modfresnelp_1(xp: Any, ct: Any, x: Any) -> Any:

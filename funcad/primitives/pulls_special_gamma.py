@@ -29,12 +29,13 @@ special_derivative_p = special_rules.numeric_p
 
 
 def _rgamma_1(xp: Any, x: Any, out: Any) -> Any:
-    v2 = and_p.impl(xp, eq_p.impl(xp, out, 0.0), le_p.impl(xp, x, 0.0))
+    v0 = eq_p.impl(xp, out, 0.0)
+    v2 = and_p.impl(xp, v0, le_p.impl(xp, x, 0.0))
     v4 = 1.0 - select_p.impl(xp, v2, x, 0.0)
     v5 = 3.141592653589793 * x
     v12 = gamma_p.impl(xp, v4)
     v13 = v12 * (xp.cos(v5) - ((xp.sin(v5) * 0.3183098861837907) * digamma_p.impl(xp, v4)))
-    return select_p.impl(xp, v2, v13, -(out * digamma_p.impl(xp, select_p.impl(xp, v2, 1.0, x))))
+    return select_p.impl(xp, v2, v13, -(out * digamma_p.impl(xp, select_p.impl(xp, v0, 1.0, x))))
 
 
 def _rgamma_2(xp: Any, ct: Any, k0: Any) -> Any:
@@ -50,12 +51,13 @@ def _poch_1(xp: Any, x: Any, y: Any, out: Any) -> Any:
     v17 = le_p.impl(xp, v13, 0.0)
     v20 = and_p.impl(xp, v17, eq_p.impl(xp, v13, xp.floor(v13)))
     v21 = rgamma_p.impl(xp, v13)
-    v23 = and_p.impl(xp, eq_p.impl(xp, v21, 0.0), v17)
+    v22 = eq_p.impl(xp, v21, 0.0)
+    v23 = and_p.impl(xp, v22, v17)
     v25 = 1.0 - select_p.impl(xp, v23, v13, 0.0)
     v26 = 3.141592653589793 * v13
     v33 = gamma_p.impl(xp, v25)
     v34 = v33 * (xp.cos(v26) - ((xp.sin(v26) * 0.3183098861837907) * digamma_p.impl(xp, v25)))
-    v39 = select_p.impl(xp, v23, v34, -(v21 * digamma_p.impl(xp, select_p.impl(xp, v23, 1.0, v13))))
+    v39 = select_p.impl(xp, v23, v34, -(v21 * digamma_p.impl(xp, select_p.impl(xp, v22, 1.0, v13))))
     v44 = -(out * digamma_p.impl(xp, select_p.impl(xp, v20, 1.0, v13)))
     return (out * digamma_p.impl(xp, v11)) + select_p.impl(xp, v20, gamma_p.impl(xp, v11) * v39, v44)
 
@@ -69,12 +71,13 @@ def _poch_2(xp: Any, x: Any, y: Any, out: Any) -> Any:
     v19 = le_p.impl(xp, v15, 0.0)
     v22 = and_p.impl(xp, v19, eq_p.impl(xp, v15, xp.floor(v15)))
     v23 = rgamma_p.impl(xp, v15)
-    v25 = and_p.impl(xp, eq_p.impl(xp, v23, 0.0), v19)
+    v24 = eq_p.impl(xp, v23, 0.0)
+    v25 = and_p.impl(xp, v24, v19)
     v27 = 1.0 - select_p.impl(xp, v25, v15, 0.0)
     v28 = 3.141592653589793 * v15
     v35 = gamma_p.impl(xp, v27)
     v36 = v35 * (xp.cos(v28) - ((xp.sin(v28) * 0.3183098861837907) * digamma_p.impl(xp, v27)))
-    v41 = select_p.impl(xp, v25, v36, -(v23 * digamma_p.impl(xp, select_p.impl(xp, v25, 1.0, v15))))
+    v41 = select_p.impl(xp, v25, v36, -(v23 * digamma_p.impl(xp, select_p.impl(xp, v24, 1.0, v15))))
     v46 = -(out * digamma_p.impl(xp, select_p.impl(xp, v22, 1.0, v15)))
     v48 = (out * digamma_p.impl(xp, v13)) + select_p.impl(xp, v22, gamma_p.impl(xp, v13) * v41, v46)
     return out * digamma_p.impl(xp, v0), v48
@@ -93,12 +96,13 @@ def _poch_4(xp: Any, x: Any, out: Any) -> Any:
     v19 = le_p.impl(xp, v15, 0.0)
     v22 = and_p.impl(xp, v19, eq_p.impl(xp, v15, xp.floor(v15)))
     v23 = rgamma_p.impl(xp, v15)
-    v25 = and_p.impl(xp, eq_p.impl(xp, v23, 0.0), v19)
+    v24 = eq_p.impl(xp, v23, 0.0)
+    v25 = and_p.impl(xp, v24, v19)
     v27 = 1.0 - select_p.impl(xp, v25, v15, 0.0)
     v28 = 3.141592653589793 * v15
     v35 = gamma_p.impl(xp, v27)
     v36 = v35 * (xp.cos(v28) - ((xp.sin(v28) * 0.3183098861837907) * digamma_p.impl(xp, v27)))
-    v41 = select_p.impl(xp, v25, v36, -(v23 * digamma_p.impl(xp, select_p.impl(xp, v25, 1.0, v15))))
+    v41 = select_p.impl(xp, v25, v36, -(v23 * digamma_p.impl(xp, select_p.impl(xp, v24, 1.0, v15))))
     v46 = -(out * digamma_p.impl(xp, select_p.impl(xp, v22, 1.0, v15)))
     v48 = (out * digamma_p.impl(xp, v13)) + select_p.impl(xp, v22, gamma_p.impl(xp, v13) * v41, v46)
     return out * digamma_p.impl(xp, v0), v48
@@ -114,12 +118,13 @@ def _binom_1(xp: Any, x: Any, y: Any, out: Any) -> Any:
     v9 = le_p.impl(xp, v4, 0.0)
     v12 = and_p.impl(xp, v9, eq_p.impl(xp, v4, xp.floor(v4)))
     v13 = rgamma_p.impl(xp, v4)
-    v15 = and_p.impl(xp, eq_p.impl(xp, v13, 0.0), v9)
+    v14 = eq_p.impl(xp, v13, 0.0)
+    v15 = and_p.impl(xp, v14, v9)
     v17 = 1.0 - select_p.impl(xp, v15, v4, 0.0)
     v18 = 3.141592653589793 * v4
     v25 = gamma_p.impl(xp, v17)
     v26 = v25 * (xp.cos(v18) - ((xp.sin(v18) * 0.3183098861837907) * digamma_p.impl(xp, v17)))
-    v31 = select_p.impl(xp, v15, v26, -(v13 * digamma_p.impl(xp, select_p.impl(xp, v15, 1.0, v4))))
+    v31 = select_p.impl(xp, v15, v26, -(v13 * digamma_p.impl(xp, select_p.impl(xp, v14, 1.0, v4))))
     v36 = -(out * digamma_p.impl(xp, select_p.impl(xp, v12, 1.0, v4)))
     v37 = select_p.impl(xp, v12, (gamma_p.impl(xp, v0) * rgamma_p.impl(xp, y + 1.0)) * v31, v36)
     return (out * digamma_p.impl(xp, v0)) + v37
@@ -133,21 +138,23 @@ def _binom_2(xp: Any, x: Any, y: Any, out: Any) -> Any:
     v7 = le_p.impl(xp, v6, 0.0)
     v10 = and_p.impl(xp, v7, eq_p.impl(xp, v6, xp.floor(v6)))
     v11 = rgamma_p.impl(xp, v6)
-    v13 = and_p.impl(xp, eq_p.impl(xp, v11, 0.0), v7)
+    v12 = eq_p.impl(xp, v11, 0.0)
+    v13 = and_p.impl(xp, v12, v7)
     v15 = 1.0 - select_p.impl(xp, v13, v6, 0.0)
     v16 = 3.141592653589793 * v6
     v23 = gamma_p.impl(xp, v15)
     v24 = v23 * (xp.cos(v16) - ((xp.sin(v16) * 0.3183098861837907) * digamma_p.impl(xp, v15)))
-    v29 = select_p.impl(xp, v13, v24, -(v11 * digamma_p.impl(xp, select_p.impl(xp, v13, 1.0, v6))))
+    v29 = select_p.impl(xp, v13, v24, -(v11 * digamma_p.impl(xp, select_p.impl(xp, v12, 1.0, v6))))
     v34 = -(out * digamma_p.impl(xp, select_p.impl(xp, v10, 1.0, v6)))
     v37 = le_p.impl(xp, v3, 0.0)
     v40 = and_p.impl(xp, v37, eq_p.impl(xp, v3, xp.floor(v3)))
-    v42 = and_p.impl(xp, eq_p.impl(xp, v4, 0.0), v37)
+    v41 = eq_p.impl(xp, v4, 0.0)
+    v42 = and_p.impl(xp, v41, v37)
     v44 = 1.0 - select_p.impl(xp, v42, v3, 0.0)
     v45 = 3.141592653589793 * v3
     v52 = gamma_p.impl(xp, v44)
     v53 = v52 * (xp.cos(v45) - ((xp.sin(v45) * 0.3183098861837907) * digamma_p.impl(xp, v44)))
-    v58 = select_p.impl(xp, v42, v53, -(v4 * digamma_p.impl(xp, select_p.impl(xp, v42, 1.0, v3))))
+    v58 = select_p.impl(xp, v42, v53, -(v4 * digamma_p.impl(xp, select_p.impl(xp, v41, 1.0, v3))))
     v63 = -(out * digamma_p.impl(xp, select_p.impl(xp, v40, 1.0, v3)))
     return select_p.impl(xp, v10, (v1 * v4) * v29, v34) - select_p.impl(xp, v40, (v1 * v11) * v58, v63)
 
@@ -161,21 +168,23 @@ def _binom_3(xp: Any, x: Any, y: Any, out: Any) -> Any:
     v7 = le_p.impl(xp, v6, 0.0)
     v10 = and_p.impl(xp, v7, eq_p.impl(xp, v6, xp.floor(v6)))
     v11 = rgamma_p.impl(xp, v6)
-    v13 = and_p.impl(xp, eq_p.impl(xp, v11, 0.0), v7)
+    v12 = eq_p.impl(xp, v11, 0.0)
+    v13 = and_p.impl(xp, v12, v7)
     v15 = 1.0 - select_p.impl(xp, v13, v6, 0.0)
     v16 = 3.141592653589793 * v6
     v23 = gamma_p.impl(xp, v15)
     v24 = v23 * (xp.cos(v16) - ((xp.sin(v16) * 0.3183098861837907) * digamma_p.impl(xp, v15)))
-    v29 = select_p.impl(xp, v13, v24, -(v11 * digamma_p.impl(xp, select_p.impl(xp, v13, 1.0, v6))))
+    v29 = select_p.impl(xp, v13, v24, -(v11 * digamma_p.impl(xp, select_p.impl(xp, v12, 1.0, v6))))
     v34 = -(out * digamma_p.impl(xp, select_p.impl(xp, v10, 1.0, v6)))
     v37 = le_p.impl(xp, v3, 0.0)
     v40 = and_p.impl(xp, v37, eq_p.impl(xp, v3, xp.floor(v3)))
-    v42 = and_p.impl(xp, eq_p.impl(xp, v4, 0.0), v37)
+    v41 = eq_p.impl(xp, v4, 0.0)
+    v42 = and_p.impl(xp, v41, v37)
     v44 = 1.0 - select_p.impl(xp, v42, v3, 0.0)
     v45 = 3.141592653589793 * v3
     v52 = gamma_p.impl(xp, v44)
     v53 = v52 * (xp.cos(v45) - ((xp.sin(v45) * 0.3183098861837907) * digamma_p.impl(xp, v44)))
-    v58 = select_p.impl(xp, v42, v53, -(v4 * digamma_p.impl(xp, select_p.impl(xp, v42, 1.0, v3))))
+    v58 = select_p.impl(xp, v42, v53, -(v4 * digamma_p.impl(xp, select_p.impl(xp, v41, 1.0, v3))))
     v63 = -(out * digamma_p.impl(xp, select_p.impl(xp, v40, 1.0, v3)))
     v64 = select_p.impl(xp, v40, (v1 * v11) * v58, v63)
     return select_p.impl(xp, v10, (v1 * v4) * v29, v34) - v64, (out * digamma_p.impl(xp, v0)) + v64
@@ -189,21 +198,23 @@ def _binom_4(xp: Any, x: Any, out: Any) -> Any:
     v6 = le_p.impl(xp, v0, 0.0)
     v9 = and_p.impl(xp, v6, eq_p.impl(xp, v0, xp.floor(v0)))
     v10 = rgamma_p.impl(xp, v0)
-    v12 = and_p.impl(xp, eq_p.impl(xp, v10, 0.0), v6)
+    v11 = eq_p.impl(xp, v10, 0.0)
+    v12 = and_p.impl(xp, v11, v6)
     v14 = 1.0 - select_p.impl(xp, v12, v0, 0.0)
     v15 = 3.141592653589793 * v0
     v22 = gamma_p.impl(xp, v14)
     v23 = v22 * (xp.cos(v15) - ((xp.sin(v15) * 0.3183098861837907) * digamma_p.impl(xp, v14)))
-    v28 = select_p.impl(xp, v12, v23, -(v10 * digamma_p.impl(xp, select_p.impl(xp, v12, 1.0, v0))))
+    v28 = select_p.impl(xp, v12, v23, -(v10 * digamma_p.impl(xp, select_p.impl(xp, v11, 1.0, v0))))
     v33 = -(out * digamma_p.impl(xp, select_p.impl(xp, v9, 1.0, v0)))
     v36 = le_p.impl(xp, v3, 0.0)
     v39 = and_p.impl(xp, v36, eq_p.impl(xp, v3, xp.floor(v3)))
-    v41 = and_p.impl(xp, eq_p.impl(xp, v4, 0.0), v36)
+    v40 = eq_p.impl(xp, v4, 0.0)
+    v41 = and_p.impl(xp, v40, v36)
     v43 = 1.0 - select_p.impl(xp, v41, v3, 0.0)
     v44 = 3.141592653589793 * v3
     v51 = gamma_p.impl(xp, v43)
     v52 = v51 * (xp.cos(v44) - ((xp.sin(v44) * 0.3183098861837907) * digamma_p.impl(xp, v43)))
-    v57 = select_p.impl(xp, v41, v52, -(v4 * digamma_p.impl(xp, select_p.impl(xp, v41, 1.0, v3))))
+    v57 = select_p.impl(xp, v41, v52, -(v4 * digamma_p.impl(xp, select_p.impl(xp, v40, 1.0, v3))))
     v62 = -(out * digamma_p.impl(xp, select_p.impl(xp, v39, 1.0, v3)))
     v63 = select_p.impl(xp, v39, (v1 * v10) * v57, v62)
     return select_p.impl(xp, v9, (v1 * v4) * v28, v33) - v63, (out * digamma_p.impl(xp, v0)) + v63

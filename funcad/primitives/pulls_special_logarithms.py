@@ -233,7 +233,7 @@ def _powm1_2(xp: Any, x: Any, out: Any) -> Any:
 
 def _huber_1(xp: Any, x: Any, y: Any) -> Any:
     v0 = abs_p.impl(xp, y)
-    return select_p.impl(xp, le_p.impl(xp, v0, x), 0.0 * x, v0 - x)
+    return select_p.impl(xp, le_p.impl(xp, v0, x), 0.0, v0 - x)
 
 
 def _huber_2(xp: Any, x: Any, y: Any) -> Any:
@@ -243,14 +243,13 @@ def _huber_2(xp: Any, x: Any, y: Any) -> Any:
 def _huber_3(xp: Any, ct: Any, x: Any, y: Any) -> Any:
     v0 = abs_p.impl(xp, y)
     v1 = le_p.impl(xp, v0, x)
-    return select_p.impl(xp, v1, 0.0 * x, v0 - x) * ct, select_p.impl(xp, v1, y, x * xp.sign(y)) * ct
+    return select_p.impl(xp, v1, 0.0, v0 - x) * ct, select_p.impl(xp, v1, y, x * xp.sign(y)) * ct
 
 
 def _huber_4(xp: Any, ct: Any, x: Any) -> Any:
     v0 = abs_p.impl(xp, x)
     v1 = le_p.impl(xp, v0, x)
-    v9 = select_p.impl(xp, v1, x, x * xp.sign(x)) * ct
-    return (select_p.impl(xp, v1, 0.0 * x, v0 - x) * ct) + v9
+    return (select_p.impl(xp, v1, 0.0, v0 - x) * ct) + (select_p.impl(xp, v1, x, x * xp.sign(x)) * ct)
 
 
 def _pseudo_huber_1(xp: Any, x: Any, y: Any) -> Any:

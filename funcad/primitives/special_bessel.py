@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from funcad.ir.aval import dtype_of
-from funcad.primitives import placement, special_gamma
+from funcad.primitives import placement, shape, special_gamma
 from funcad.primitives.arithmetic import add, div, mul, neg, sign, sqrt, square, sub
 from funcad.primitives.comparison import and_, eq, gt, lt, select
 from funcad.primitives.conversion import complex_dtype, convert, make_complex
@@ -306,21 +306,28 @@ kve = ufunc(
 )
 
 
-def _struve_slope(v: Any, x: Any, below: Any, above: Any) -> Any:
-    """Half of below + above + what their recurrence leaves (https://dlmf.nist.gov/11.4.E28), which is right at 0, too."""
-    more = mul(mul(pow(mul(0.5, x), v), special_gamma.rgamma(add(v, 1.5))), pi**-0.5)
-    return mul(0.5, add(add(below, above), more))
+def _struve_slope(f: Any, signed: Any) -> Any:
+    """Half of f of both neighbours and of what their recurrence leaves (https://dlmf.nist.gov/11.4.E28), also right at 0."""
+
+    def slope(t: Any, out: Any, v: Any, x: Any) -> Any:
+        v, x = shape.beside(v, x), shape.beside(x, v)
+        more = mul(mul(pow(mul(0.5, x), v), special_gamma.rgamma(add(v, 1.5))), pi**-0.5)
+        above, zero = signed(f(add(v, 1.0), x)), eq(v, 0.0)
+        below = select(zero, add(more, above), f(select(zero, 0.0, sub(v, 1.0)), x))  # the order -1 by the order 1
+        return mul(mul(0.5, add(add(below, above), more)), t)
+
+    return slope
 
 
 struve = ufunc(
     "struve",
     lambda t, out, v, x: mul(numeric("struve", v, x, orders=(1, 0)), t),
-    lambda t, out, v, x: mul(_struve_slope(v, x, struve(sub(v, 1.0), x), neg(struve(add(v, 1.0), x))), t),
+    _struve_slope(lambda v, x: struve(v, x), neg),
 )
 modstruve = ufunc(
     "modstruve",
     lambda t, out, v, x: mul(numeric("modstruve", v, x, orders=(1, 0)), t),
-    lambda t, out, v, x: mul(_struve_slope(v, x, modstruve(sub(v, 1.0), x), modstruve(add(v, 1.0), x)), t),
+    _struve_slope(lambda v, x: modstruve(v, x), lambda above: above),
 )
 
 

@@ -45,7 +45,7 @@ def _rgamma_slope(out: Any, x: Any) -> Any:
     at_pole = and_(eq(out, 0.0), le(x, 0.0))
     other = sub(1.0, select(at_pole, x, 0.0))
     turned = sub(cos(mul(pi, x)), mul(mul(sin(mul(pi, x)), 1 / pi), digamma(other)))
-    return select(at_pole, mul(gamma(other), turned), neg(mul(out, digamma(select(at_pole, 1.0, x)))))
+    return select(at_pole, mul(gamma(other), turned), neg(mul(out, digamma(select(eq(out, 0.0), 1.0, x)))))
 
 
 rgamma = ufunc("rgamma", lambda t, out, x: mul(_rgamma_slope(out, x), t))

@@ -46,10 +46,10 @@ _CUT = 40.0
 def moment_kernel(xp: Any, *args: Any, halves: tuple, power: int) -> Any:
     """The integral over t > 0 of t**power times (t + x)**(-n / 2) for each argument x and its n of `halves`."""
     args, halves = tuple([a for a, n in zip(args, halves) if n]), tuple([n for n in halves if n])
-    good = sum([a > 0 for a in args]) > 0
+    good, far = sum([a > 0 for a in args]) > 0, sum([a == xp.inf for a in args]) > 0
     for a in args:
-        good = good & (a >= 0) & (a < xp.inf)
-    args = tuple([xp.where(good, a, 1.0) for a in args])
+        good = good & (a >= 0)
+    args = tuple([xp.where(good & ~far, a, 1.0) for a in args])
     rising = 1.0 + power - sum([xp.where(a == 0, 0.5 * n, 0.0) for a, n in zip(args, halves)])
     falling = 0.5 * sum(halves) - power - 1.0
     divergent = rising <= 0
@@ -70,7 +70,8 @@ def moment_kernel(xp: Any, *args: Any, halves: tuple, power: int) -> Any:
         total = total + xp.exp(
             (1.0 + power) * u + falling * mean - sum([0.5 * n * xp.log(t + a) for a, n in zip(args, halves)])
         )
-    return xp.where(good, xp.where(divergent, xp.inf, step * total * xp.exp(-falling * mean)), xp.nan)
+    out = xp.where(divergent, xp.inf, step * total * xp.exp(-falling * mean))
+    return xp.where(good, xp.where(far, 0.0, out), xp.nan)
 
 
 def _moment_jvp(tangents: Any, out: Any, *args: Any, halves: tuple, power: int) -> Any:
@@ -253,8 +254,20 @@ def _expn_impl(xp: Any, n: Any, x: Any) -> Any:
 expn_p = elementwise(
     "expn", _expn_impl, [missing("expn", "n"), lambda t, out, n, x: neg(mul(_expn_slope(out, n, x), t))]
 )
-sine_integral_p = ufunc("sine_integral", lambda t, out, x: mul(sinc(div(x, pi)), t), of="sici", which=0)
-cosine_integral_p = ufunc("cosine_integral", lambda t, out, x: mul(div(cos(x), x), t), of="sici", which=1)
+
+
+def _dying(wave: Any) -> Any:
+    """The rule by a slope that goes to 0 at both infinities."""
+
+    def slope(t: Any, out: Any, x: Any) -> Any:
+        far = eq(abs_(x), inf)
+        return mul(select(far, 0.0, wave(select(far, 1.0, x))), t)
+
+    return slope
+
+
+sine_integral_p = ufunc("sine_integral", _dying(lambda x: sinc(div(x, pi))), of="sici", which=0)
+cosine_integral_p = ufunc("cosine_integral", _dying(lambda x: div(cos(x), x)), of="sici", which=1)
 
 
 def _sinhc_impl(xp: Any, x: Any) -> Any:
@@ -717,7 +730,7 @@ kernel("wright_bessel")(
     _on_circles(
         _wright,
         lambda a, b, x: [*[0.25 * np.minimum(1.0, np.where(v > 0, v, 1.0)) for v in (a, b)], None],
-        lambda a, b, x: (a >= 0) & (b > 0) & (x >= 0) & (x < 1e3),
+        lambda a, b, x: (a >= 0) & (b >= 0) & (x >= 0) & (x < 1e3),
     )
 )
 

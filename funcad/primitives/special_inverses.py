@@ -328,7 +328,7 @@ def _kolmogorov(xp: Any, x: Any, *, orders: tuple) -> Any:
                 [0.0, 0.0, 1.0]
             )
         near = near - np.sqrt(2 * pi) * polynomial(w) * xp.exp(-c * w * w)
-    y = xp.where(small, 1.0, x)
+    y = xp.where(small, 1.0, xp.minimum(x, 40.0))  # where all is 0, as at infinity
     hermite = function_of(xp, "eval_hermite")
     far: Any = 0.0
     for k in range(1, 7):

@@ -115,7 +115,7 @@ def _huber_by_r(t: Any, out: Any, delta: Any, r: Any) -> Any:
 
 
 def _huber_by_delta(t: Any, out: Any, delta: Any, r: Any) -> Any:
-    return mul(select(le(abs_(r), delta), mul(0.0, delta), sub(abs_(r), delta)), t)
+    return mul(select(le(abs_(r), delta), 0.0, sub(abs_(r), delta)), t)
 
 
 huber = ufunc("huber", _huber_by_delta, _huber_by_r)

@@ -328,6 +328,11 @@ def test_derivatives_of_struve_functions_at_zero_and_beside(name: str, v: float,
     f = lambda x: getattr(scipy.special, name)(v, x)
     slope = (f(x + 1e-5) - f(x - 1e-5)) / 2e-5
     assert all_ways(grad(f), x) == pytest.approx([slope] * 6, rel=1e-7, abs=1e-9)
+    bend = (grad(f)(x + 1e-5) - grad(f)(x - 1e-5)) / 2e-5
+    assert all_ways(grad(grad(f)), x) == pytest.approx([bend] * 6, rel=1e-7, abs=1e-9)
+    of_two = funcad.hessian(lambda x: f(x).sum())
+    for way in (of_two, funcad.jit(of_two)):
+        np.testing.assert_allclose(way(np.array([x, x])), bend * np.eye(2), rtol=1e-7, atol=1e-9)
 
 
 @pytest.mark.skipif(not hasattr(scipy.special, "legendre_p"), reason="SciPy has it from 1.15 on")
@@ -363,3 +368,30 @@ def test_diric_of_several_and_of_no_whole_numbers_of_waves() -> None:
     x, n = np.array([0.0, 0.3, 0.3, 0.3]), np.array([3.0, 2.0, 2.5, -1.0])
     np.testing.assert_allclose(funcad.jit(scipy.special.diric)(x, n), scipy.special.diric(x, n), rtol=1e-13)
     assert funcad.jit(scipy.special.diric)(np.float32(0.3), 3).dtype == scipy.special.diric(np.float32(0.3), 3).dtype
+
+
+@pytest.mark.parametrize(
+    ("name", "point", "place"),
+    [
+        *[("rgamma", (np.inf,), 0), ("kolmogorov", (np.inf,), 0), ("huber", (np.inf, 1.0), 0), ("k0", (np.inf,), 0)],
+        *[("elliprf", (1.0, np.inf, 2.0), 1), ("elliprd", (1.0, np.inf, 2.0), 0), ("elliprg", (np.inf, 1.0, 2.0), 0)],
+        ("expn", (2, np.inf), 1),
+    ],
+)
+def test_slopes_at_infinity_that_are_zero(name: str, point: tuple, place: int) -> None:
+    f = lambda t: getattr(scipy.special, name)(*[t if i == place else c for i, c in enumerate(point)])
+    assert all_ways(grad(f), point[place]) == pytest.approx([0.0] * 6, abs=0.0)
+
+
+@pytest.mark.parametrize("x", [np.inf, -np.inf])
+def test_slopes_of_the_sine_and_cosine_integrals_at_infinity(x: float) -> None:
+    for i in (0, 1):
+        slope = grad(lambda x, i=i: scipy.special.sici(x)[i])
+        assert all_ways(slope, x) + all_ways(grad(slope), x) == pytest.approx([0.0] * 12, abs=0.0)
+
+
+@pytest.mark.parametrize(("a", "x", "expected"), [(0.0, 0.5, 1.6487212707001282), (4.0, 0.0, 1.0), (1.0, 0.5, None)])
+def test_wright_bessel_by_its_second_parameter_at_zero(a: float, x: float, expected: float | None) -> None:
+    f = lambda b: scipy.special.wright_bessel(a, b, x)
+    expected = (4 * f(1e-5) - 3 * f(0.0) - f(2e-5)) / 2e-5 if expected is None else expected
+    assert all_ways(grad(f), 0.0) == pytest.approx([expected] * 6, rel=1e-7)
