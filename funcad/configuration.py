@@ -254,7 +254,9 @@ def _patience(name: str, value: Any) -> float:
     return number
 
 
-def _text(name: str, value: Any) -> str | None:
+def _folder(name: str, value: Any) -> str | None:
+    if value is not None and not isinstance(value, (str, os.PathLike)):
+        raise ValueError(f"config: {name} must be the path of a folder, or 'off', got {value!r}")
     return str(value) if value else None
 
 
@@ -277,7 +279,7 @@ SETTINGS: dict[str, tuple[str, Any, Callable[[str, Any], Any], str]] = {
     "threads": ("FUNCAD_THREADS", None, _count, "threads of a compiled program; None: the cores of this process"),
     "blas_threads": ("FUNCAD_BLAS_THREADS", None, _count, "most threads of BLAS in a program; None: by work; 0: left alone"),
     "pool_bytes": ("FUNCAD_POOL_BYTES", None, _count, "most memory kept for reuse; None: a default"),
-    "cache_dir": ("FUNCAD_CACHE_DIR", None, _text, "folder of compiled kernels; None: the user's cache folder, 'off': none"),
+    "cache_dir": ("FUNCAD_CACHE_DIR", None, _folder, "folder of compiled kernels; None: the user's cache folder, 'off': none"),
     "print": ("FUNCAD_PRINT", None, _one_of(None, "passes"), "'passes': print each program as the compiler's passes leave it"),
     "explain_cache_misses": ("FUNCAD_EXPLAIN_CACHE_MISSES", False, _flag, "say why jitted functions are traced again"),
     "progress": ("FUNCAD_PROGRESS", "auto", _progress, "feedback on long work; auto: on a terminal and in a notebook; on; off"),

@@ -174,8 +174,9 @@ def _check(
             if holomorphic:
                 remedy = "holomorphic=True is for complex arguments and complex outputs: convert it to complex, or leave it out"
             else:
-                other = "jacrev, if the outputs are real" if what == "jacfwd" else "jacfwd, if the arguments are real"
-                remedy = f"{other}; or holomorphic=True, if both are complex and the function is holomorphic"
+                other = "" if given else "jacfwd, if the arguments are real; or "
+                other = "jacrev, if the outputs are real; or " if what == "jacfwd" else other
+                remedy = f"{other}holomorphic=True, if both are complex and the function is holomorphic"
             found = f"{what} of {name_of(f)}: the {of} is {said(x)}"
             raise NonDifferentiableInputError(f"{found} with holomorphic={holomorphic}.\nRemedy: {remedy}.")
     if not leaves and not given:
@@ -206,6 +207,56 @@ def _transformed(function: Callable[..., Any], f: Any, make: functools.partial) 
     made = _Compiled(compiled_function, f, make)
     made.compiled = compiled
     return made
+
+
+def _forward(f: Any, what: str, argnums: Any, has_aux: bool, holomorphic: bool, chunk_size: int | None) -> Transformed:
+    @api
+    def jacobian_function(*args: Any, **kwargs: Any) -> Any:
+        partial, chosen, single = _selected(f, argnums, args, kwargs, what)
+        _check(f, chosen, holomorphic, what, "argument")
+        found = linearized(partial, chosen, has_aux, what, True)
+        out = found.out
+        if found.leaves:  # else argnums=()
+            _check(f, out, holomorphic, what, "output", either=True)
+        rows = None if found.leaves else chosen
+        if found.leaves and chunk_size is None and _few(found):
+            rows = _columns(found)
+        # a NaN may stand elsewhere in forward mode
+        if rows is not None and all([without_nan(row) or masks.has_no_nan(row) for row in tree.leaves(rows)]):
+            jacobian = _by_rows(rows, out, single)
+            return (jacobian, *found.aux) if has_aux else jacobian
+        push = pushforward_of(partial, chosen, found)
+        rows = _quietly(mapping.vmap(lambda ts: push(*ts), out_axes=-1, chunk_size=chunk_size), _basis(chosen))
+        example = chosen[0] if single else chosen
+        jacobian = tree.map(lambda r: _split(r, len(aval_of(r).shape) - 1, example), rows)
+        return (jacobian, *found.aux) if has_aux else jacobian
+
+    options: dict[str, Any] = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "chunk_size": chunk_size}
+    return _transformed(jacobian_function, f, functools.partial(jacfwd, **options))
+
+
+def _reverse(
+    f: Any, what: str, argnums: Any, has_aux: bool, holomorphic: bool, allow_int: bool, chunk_size: int | None
+) -> Transformed:
+    @api
+    def jacobian_function(*args: Any, **kwargs: Any) -> Any:
+        partial, chosen, single = _selected(f, argnums, args, kwargs, what)
+        _check(f, chosen, holomorphic, what, "argument", allow_int, either=True)
+        found = linearized(partial, chosen, has_aux, what, True, True)
+        out = found.out
+        _check(f, out, holomorphic, what, "output")
+        if _is_number(found.outs):
+            gradient = _gradient(partial, found)
+            jacobian = found.out_tree.unflatten([gradient[0] if single else gradient])
+            return (jacobian, *found.aux) if has_aux else jacobian
+        rows = _columns(found) if chunk_size is None else None
+        if rows is None:
+            rows = _quietly(mapping.vmap(pullback_of(partial, found), chunk_size=chunk_size), _basis(out))
+        jacobian = _by_rows(rows, out, single)
+        return (jacobian, *found.aux) if has_aux else jacobian
+
+    options: dict[str, Any] = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
+    return _transformed(jacobian_function, f, functools.partial(jacrev, **options, chunk_size=chunk_size))
 
 
 @api
@@ -265,30 +316,7 @@ def jacfwd(
     jacrev, jvp, hessian
     """
     check_second(f, argnums, "jacfwd", "argnums")
-
-    @api
-    def jacobian_function(*args: Any, **kwargs: Any) -> Any:
-        partial, chosen, single = _selected(f, argnums, args, kwargs, "jacfwd")
-        _check(f, chosen, holomorphic, "jacfwd", "argument")
-        found = linearized(partial, chosen, has_aux, "jacfwd", True)
-        out = found.out
-        if found.leaves:  # else argnums=()
-            _check(f, out, holomorphic, "jacfwd", "output", either=True)
-        rows = None if found.leaves else chosen
-        if found.leaves and chunk_size is None and _few(found):
-            rows = _columns(found)
-        # a NaN may stand elsewhere in forward mode
-        if rows is not None and all([without_nan(row) or masks.has_no_nan(row) for row in tree.leaves(rows)]):
-            jacobian = _by_rows(rows, out, single)
-            return (jacobian, *found.aux) if has_aux else jacobian
-        push = pushforward_of(partial, chosen, found)
-        rows = _quietly(mapping.vmap(lambda ts: push(*ts), out_axes=-1, chunk_size=chunk_size), _basis(chosen))
-        example = chosen[0] if single else chosen
-        jacobian = tree.map(lambda r: _split(r, len(aval_of(r).shape) - 1, example), rows)
-        return (jacobian, *found.aux) if has_aux else jacobian
-
-    options: dict[str, Any] = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "chunk_size": chunk_size}
-    return _transformed(jacobian_function, f, functools.partial(jacfwd, **options))
+    return _forward(f, "jacfwd", argnums, has_aux, holomorphic, chunk_size)
 
 
 @api
@@ -349,26 +377,7 @@ def jacrev(
     jacfwd, vjp, hessian
     """
     check_second(f, argnums, "jacrev", "argnums")
-
-    @api
-    def jacobian_function(*args: Any, **kwargs: Any) -> Any:
-        partial, chosen, single = _selected(f, argnums, args, kwargs, "jacrev")
-        _check(f, chosen, holomorphic, "jacrev", "argument", allow_int, either=True)
-        found = linearized(partial, chosen, has_aux, "jacrev", True, True)
-        out = found.out
-        _check(f, out, holomorphic, "jacrev", "output")
-        if _is_number(found.outs):
-            gradient = _gradient(partial, found)
-            jacobian = found.out_tree.unflatten([gradient[0] if single else gradient])
-            return (jacobian, *found.aux) if has_aux else jacobian
-        rows = _columns(found) if chunk_size is None else None
-        if rows is None:
-            rows = _quietly(mapping.vmap(pullback_of(partial, found), chunk_size=chunk_size), _basis(out))
-        jacobian = _by_rows(rows, out, single)
-        return (jacobian, *found.aux) if has_aux else jacobian
-
-    options: dict[str, Any] = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
-    return _transformed(jacobian_function, f, functools.partial(jacrev, **options, chunk_size=chunk_size))
+    return _reverse(f, "jacrev", argnums, has_aux, holomorphic, allow_int, chunk_size)
 
 
 jacobian = jacrev
@@ -425,8 +434,8 @@ def hessian(
     hvp, hessian_diagonal, laplacian, jacfwd
     """
     check_second(f, argnums, "hessian", "argnums")
-    inner = jacrev(f, argnums, has_aux=has_aux, holomorphic=holomorphic, chunk_size=chunk_size)
-    return jacfwd(inner, argnums, has_aux=has_aux, holomorphic=holomorphic, chunk_size=chunk_size)
+    inner = _reverse(f, "hessian", argnums, has_aux, holomorphic, False, chunk_size)
+    return _forward(inner, "hessian", argnums, has_aux, holomorphic, chunk_size)
 
 
 @api

@@ -58,7 +58,9 @@ def vectorize(
     dtypes = None if otypes is None else [np.dtype(t) for t in otypes]
 
     def mapped(*args: Any, **kwargs: Any) -> Any:
-        result = broadcast_over(*args, **kwargs)
+        return cast(*broadcast_over(*args, **kwargs))
+
+    def cast(result: Any, dtypes: Any) -> Any:
         if dtypes is None:
             return result
         results = result if isinstance(result, tuple) else (result,)
@@ -67,10 +69,10 @@ def vectorize(
         for r, t in zip(results, dtypes):
             if aval_of(array_of(r)).dtype.kind == "c":
                 np.array(1j, t)  # NumPy's TypeError where t is real
-        cast = tuple([convert(array_of(r), t) for r, t in zip(results, dtypes)])
-        return cast if isinstance(result, tuple) else cast[0]
+        made = tuple([convert(array_of(r), t) for r, t in zip(results, dtypes)])
+        return made if isinstance(result, tuple) else made[0]
 
-    def broadcast_over(*args: Any, **kwargs: Any) -> Any:
+    def broadcast_over(*args: Any, **kwargs: Any) -> tuple[Any, Any]:
         names = [k for k in kwargs if k not in left_out]  # keyword arguments are mapped too, as NumPy's
         kept = {k: v for k, v in kwargs.items() if k in left_out}
         fixed = {i: a for i, a in enumerate(args) if i in left_out}
@@ -92,15 +94,21 @@ def vectorize(
         def call(*values: Any) -> Any:
             it = iter(values)
             positional = [fixed[i] if i in fixed else next(it) for i in range(len(args))]
-            return pyfunc(*positional, **{k: next(it) for k in names}, **kept)
+            found = pyfunc(*positional, **{k: next(it) for k in names}, **kept)
+            seen.add(tuple([getattr(r, "dtype", type(r)) for r in (found if isinstance(found, tuple) else (found,))]))
+            return found
 
+        seen: set[tuple] = set()
         if not loop:
             found = call(*arrays)
-            return tuple(map(fresh, found)) if type(found) is tuple else fresh(found)
-        result = vmap(call)(*flat)
+            return tuple(map(fresh, found)) if type(found) is tuple else fresh(found), dtypes
+        result, kinds = vmap(call)(*flat), dtypes
+        if len(seen) > 1 and kinds is None:  # branches that differ: the first element says it
+            first = call(*[a[0] for a in flat])
+            kinds = [aval_of(array_of(r)).dtype for r in (first if isinstance(first, tuple) else (first,))]
         if isinstance(result, tuple):
-            return tuple([np.reshape(r, (*loop, *shape_of(r)[1:])) for r in result])
-        return np.reshape(result, (*loop, *shape_of(result)[1:]))
+            return tuple([np.reshape(r, (*loop, *shape_of(r)[1:])) for r in result]), kinds
+        return np.reshape(result, (*loop, *shape_of(result)[1:])), kinds
 
     options = {"otypes": otypes, "doc": doc, "excluded": excluded, "cache": cache, "signature": signature}
     found = Transformed(mapped, pyfunc, functools.partial(vectorize, **options))

@@ -491,6 +491,12 @@ def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = _NO)
 # -- several variables
 
 
+@remembers()
+def _turns_one_row() -> bool:
+    """From 2.2 on NumPy counts the elements of a single row as variables where variables are columns."""
+    return np.cov(np.ones((1, 2)), rowvar=False, ddof=0).ndim == 2
+
+
 @implements("cov")
 def cov(
     m: Any, y: Any = None, rowvar: bool = True, bias: bool = False, ddof: Any = None, fweights: Any = None,
@@ -502,13 +508,13 @@ def cov(
     if ddof is not None and ddof != int(ddof):
         raise ValueError("ddof must be integer")
 
-    def rows(v: Any) -> Any:
-        v = np.atleast_2d(array_of(v))
-        return np.transpose(v) if not rowvar and shape_of(v)[0] != 1 else v
+    def rows(v: Any, one: bool) -> Any:
+        v = np.atleast_2d(v)
+        return np.transpose(v) if not rowvar and (one or shape_of(v)[0] != 1) else v
 
-    x = rows(x)
+    x = rows(x, len(shape_of(x)) == 2 and _turns_one_row())
     if y is not None:
-        x = np.concatenate([x, rows(y)], axis=0)
+        x = np.concatenate([x, rows(array_of(y), False)], axis=0)
     x = convert(x, np.result_type(aval_of(x).dtype, np.float64) if dtype is None else np.dtype(dtype))
     ddof = int(bias == 0) if ddof is None else ddof
     w: Any = None

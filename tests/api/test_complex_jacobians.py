@@ -81,3 +81,22 @@ def test_holomorphic_functions_as_before():
 def test_refusals_name_the_other_mode(jacobian, f, x, options, remedy):
     with pytest.raises(NonDifferentiableInputError, match=f"(?s){remedy}"):
         jacobian(f, **options)(x)
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "options"),
+    [
+        (energies, Z, {}),
+        (waves, X, {}),
+        (energies, np.arange(3), {}),
+        (lambda x: x > 0.0, X, {}),
+        (lambda x: None, X, {}),
+        (energies, X, {"argnums": 3}),
+        (lambda z: z**2, X, {"holomorphic": True}),
+    ],
+)
+def test_errors_of_hessian_name_it(f, x, options):
+    for way in (fc.hessian(f, **options), fc.jit(lambda x: fc.hessian(f, **options)(x))):
+        with pytest.raises((NonDifferentiableInputError, TypeError, ValueError), match="hessian") as caught:
+            way(x)
+        assert not {"jacfwd", "jacrev"} & set(str(caught.value).partition("Remedy")[0].split())

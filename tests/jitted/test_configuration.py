@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import pickle
 from collections import namedtuple
+from pathlib import Path
 
 import pytest
 
@@ -119,3 +120,11 @@ def test_records_are_those_of_namedtuple() -> None:
     for wrong in ((), (1, 2, 3)):
         with pytest.raises(TypeError):
             Pair(*wrong)
+
+
+@pytest.mark.parametrize("wrong", [3, 1.5, True, ["a"], b"a"])
+def test_a_folder_is_text_or_a_path(wrong: object, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="config: cache_dir must be the path of a folder"):
+        funcad.config.update("cache_dir", wrong)
+    with funcad.config.set(cache_dir=tmp_path):
+        assert funcad.config.cache_dir == str(tmp_path)

@@ -666,3 +666,40 @@ def test_structured_arrays_without_traced_values_are_numpys() -> None:
 
     _, table = grad(f, has_aux=True)(X)
     assert type(table) is np.ndarray and table["q"].tolist() == [3, 3]
+
+
+BRANCHES: list[tuple[Callable[[Any], Any], Any]] = [
+    (lambda t: 1 if t > 0.5 else t * t, [0, 0, 0.8]),
+    (lambda t: t * t if t > 0.5 else 1, [1.4, 2.6, 0]),
+    (lambda t: True if t > 0.5 else t, [0, 0, 0]),
+]
+
+
+@pytest.mark.parametrize(("branches", "slopes"), BRANCHES)
+def test_vectorize_has_the_dtype_of_its_first_result(branches: Callable[[Any], Any], slopes: list[float]) -> None:
+    f = np.vectorize(branches)
+    jitted, plain = jit(lambda x: f(x)), f(X)
+    mapped = vmap(lambda x: f(x))(np.stack([X, X]))[1]
+    followed, pullback = funcad.vjp(lambda x: f(x) * 1.0, X)
+    pushed = jvp(lambda x: f(x), (X,), (X,))[0]
+    for found in (jitted(X), jitted(X), jitted(X), mapped, pushed):
+        assert found.dtype == plain.dtype
+        np.testing.assert_array_equal(found, plain)
+    np.testing.assert_array_equal(followed, plain)
+    np.testing.assert_allclose(pullback(np.ones(3))[0], slopes if plain.dtype.kind == "f" else 0.0)
+
+
+@pytest.mark.parametrize("f", [np.cov, np.corrcoef])
+@pytest.mark.parametrize("shape", [(1, 4), (4, 1), (4,), (3, 4), (1, 1)])
+@pytest.mark.parametrize("rowvar", [True, False])
+@pytest.mark.filterwarnings("ignore")
+def test_which_are_the_variables_of_a_covariance(f: Any, shape: tuple, rowvar: bool) -> None:
+    x = np.linspace(0.3, 2.0, int(np.prod(shape))).reshape(shape) ** 2
+    g = lambda x: f(x, rowvar=rowvar)
+    jitted = jit(g)
+    for found in (jitted(x), jitted(x), jitted(x), vmap(g)(np.stack([x, x]))[1], jvp(g, (x,), (x,))[0], funcad.vjp(g, x)[0]):
+        np.testing.assert_allclose(found, g(x), rtol=1e-12)
+    if shape == (1, 4) and not rowvar:
+        with pytest.raises(ValueError):
+            g = lambda x: f(x, np.tile(x, (2, 2)), rowvar=rowvar)
+            jvp(g, (x,), (x,))
