@@ -149,8 +149,20 @@ def _generator(observer: Observer, args: tuple, kwargs: dict, name: str = "defau
     return MISSING
 
 
-def _sequence(observer: Observer, args: tuple, kwargs: dict) -> Any:
-    return _generator(observer, (kwargs.get("rng", kwargs.get("seed")),), {}, "a sequence of scipy.stats.qmc")
+_WITH_RNG = {  # what begins with numbers of a generator of its own, where none is given
+    "scipy.stats._qmc": "Sobol Halton LatinHypercube PoissonDisk MultivariateNormalQMC MultinomialQMC",
+    "scipy.stats._resampling": "PermutationMethod MonteCarloMethod BootstrapMethod",
+    "scipy.stats._multicomp": "dunnett",
+    "scipy.stats._sensitivity_analysis": "sobol_indices",
+    "scipy.stats._bws_test": "bws_test",
+    "scipy.stats._distribution_infrastructure": "UnivariateDistribution.sample",
+    "scipy.linalg.interpolative": "interp_decomp svd estimate_rank",
+}
+
+
+def _with_rng(observer: Observer, args: tuple, kwargs: dict, name: str) -> Any:
+    given = [kwargs[n] for n in ("rng", "seed", "random_state") if kwargs.get(n) is not None]
+    return _generator(observer, tuple(given), {}, name)
 
 
 def _seed(f: str) -> Callable[[Observer, tuple, dict], Any]:
@@ -219,7 +231,7 @@ answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
     warnings.filterwarnings: _filters,
     ("numpy.random", "default_rng"): _generator,
     random.Random: functools.partial(_generator, name="Random"),
-    **{("scipy.stats._qmc", name): _sequence for name in ("Sobol", "Halton", "LatinHypercube", "PoissonDisk")},
+    **{(m, n): functools.partial(_with_rng, name=n) for m, names in _WITH_RNG.items() for n in names.split()},
     ("numpy.random.bit_generator", "SeedSequence"): _seed("SeedSequence"),
     **{(f"numpy.random._{name.lower()}", name): _seed(name) for name in ("PCG64", "PCG64DXSM", "MT19937", "Philox", "SFC64")},
     constant: _constant,

@@ -304,7 +304,7 @@ class LibraryCall:
             observer.refuse(f"{named(f)[1]} begins with other numbers at each call")
         if type(f) is LaterMethod:
             return f(*args, **kwargs)
-        answer = _answers.get(f if type(f) in _HASHABLE else named(f)) or (_answers.get(named(f)) if type(f) is type else None)
+        answer = _answers.get(named(f)) or (_answers.get(f) if type(f) in _HASHABLE else None)
         if observer.laters and answer is not None and f not in TEXTS:
             args, kwargs = tuple(map(all_now, args)), {k: all_now(a) for k, a in kwargs.items()}
         if answer is not None:

@@ -102,7 +102,11 @@ def _several(kind: str, suffix: str) -> Any:
         plan: Any = None,
     ) -> Any:
         _no_plan(plan)
-        return rule(_single(x), s, (axes,) if is_a(axes, int) else axes, norm)
+        x, axes = _single(x), (axes,) if is_a(axes, int) else axes
+        if s is None and rule in (irfft_n, _hfft_n):  # of an axis with one element SciPy makes one, where NumPy raises
+            sizes = _numpy.shape_and_axes(x, None, axes)[0]
+            s = sizes if sizes[-1:] == [1] else None
+        return rule(x, s, axes, norm)
 
     return implements(f"fft.{kind}{suffix}")(transform)
 

@@ -9,6 +9,9 @@ from typing import Any
 import numpy as np
 import numpy.random as npr
 import pytest
+import scipy.linalg
+import scipy.sparse
+import scipy.stats
 
 import funcad
 from funcad import checkpoint, grad, hvp, jit, jvp, tree, value_and_grad, vjp, vmap
@@ -165,3 +168,33 @@ def test_the_functions_are_numpys_elsewhere() -> None:
     vmap(f)(X)
     assert seen == [float]
     assert np.random.normal is npr.normal and isinstance(np.random.RandomState(0), np.random.RandomState)
+
+
+LINE = np.arange(12.0)
+UNSEEDED: dict[str, Callable[[], Any]] = {
+    "random_array": lambda: scipy.sparse.random_array((5, 5), density=0.5).toarray().sum(),
+    "rand": lambda: scipy.sparse.rand(5, 5, density=0.5).toarray().sum(),
+    "clarkson_woodruff_transform": lambda: scipy.linalg.clarkson_woodruff_transform(np.eye(40), 2)[0] @ np.arange(40.0),
+    "MultivariateNormalQMC": lambda: scipy.stats.qmc.MultivariateNormalQMC(np.zeros(2)).random(2).sum(),
+    "PermutationMethod": lambda: scipy.stats.pearsonr(LINE, np.sin(LINE), method=scipy.stats.PermutationMethod()).pvalue,
+    "dunnett": lambda: scipy.stats.dunnett(X, X[::-1] ** 2, control=X**2 + 1.0).pvalue.sum(),
+}
+if hasattr(scipy.stats, "Normal"):  # from 1.15 on
+    UNSEEDED["sample"] = lambda: scipy.stats.Normal().sample()
+
+
+@pytest.mark.parametrize("name", UNSEEDED)
+@pytest.mark.filterwarnings("ignore::funcad.errors.NotCompiledWarning")
+def test_what_scipy_draws_without_a_seed_is_drawn_at_each_call(name: str) -> None:
+    f = lambda x: UNSEEDED[name]() * x
+    for way in (jit(f), jit(grad(f))):
+        found = [float(way(1.0)) for _ in range(10)]
+        assert len(set(found[4:])) > 1
+
+
+def test_what_scipy_draws_from_a_seed_is_compiled() -> None:
+    f = lambda x: x * scipy.sparse.random_array((3, 3), density=0.5, rng=3).toarray().sum()
+    g = lambda x: x * scipy.stats.qmc.MultivariateNormalQMC(np.zeros(2), rng=np.random.default_rng(1)).random(2).sum()
+    for h in (f, g):
+        jitted = jit(h)
+        assert [jitted(2.0) for _ in range(4)] == [h(2.0)] * 4

@@ -101,3 +101,15 @@ def test_traced_lengths_are_refused() -> None:
     assert fft.next_fast_len(97) == scipy.fft.next_fast_len(97)
     with pytest.raises(TypeError, match="static"):
         funcad.jit(fft.next_fast_len)(97)
+
+
+@pytest.mark.parametrize("kind", ["irfftn", "irfft2", "hfftn", "hfft2"])
+@pytest.mark.parametrize("shape", [(3, 1), (1, 1), (1, 3), (2, 3, 1)])
+def test_axes_of_one_element_are_scipys(kind: str, shape: tuple[int, ...]) -> None:
+    f, z = getattr(scipy.fft, kind), np.resize(Z, shape)
+    jitted = funcad.jit(f)
+    for found in (jitted(z), jitted(z), jitted(z), funcad.vmap(f)(z[None])[0], *funcad.jvp(f, (z,), (z,)), funcad.vjp(f, z)[0]):
+        np.testing.assert_allclose(found, f(z), rtol=1e-12, atol=1e-13)
+    if kind.startswith("irfft") and shape[-1] == 1:
+        with pytest.raises(ValueError, match="data points"):
+            funcad.jvp(getattr(np.fft, kind), (z,), (z,))

@@ -232,3 +232,11 @@ def test_all_moments_on_the_circle() -> None:
     line = lambda k: np.stack([*stats.vonmises_line.stats(k, moments="mvsk"), stats.vonmises_line.std(k)])
     np.testing.assert_allclose(value, line(0.3), atol=1e-8)
     np.testing.assert_allclose(slope, (line(0.3 + 1e-4) - line(0.3 - 1e-4)) / 2e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("a", [2.0, 2.5, 3.0])
+def test_a_variance_that_is_infinite_is_flat(a: float) -> None:
+    f = lambda a: stats.zipf.var(a)
+    jitted = jit(grad(f))
+    found = [grad(f)(a), jitted(a), jitted(a), jitted(a), vmap(grad(f))(np.array([a]))[0], jvp(f, (a,), (1.0,))[1]]
+    assert found == [0.0] * 6 and jvp(f, (a,), (1.0,))[0] == np.inf

@@ -126,9 +126,11 @@ class _Standard:
         return self._once("m", lambda: self.raw(1))
 
     def variance(self) -> Any:
-        return self._once(
-            "v", lambda: fnp.where(fnp.isinf(self.mean()), np.inf, self.raw(2) - self.mean() ** 2)
-        )
+        def derived() -> Any:
+            mean, second = self.mean(), self.raw(2)
+            return fnp.where(fnp.isinf(mean) | fnp.isinf(second), np.inf, second - mean**2)
+
+        return self._once("v", derived)
 
     def third(self) -> Any:
         """The third central moment."""
