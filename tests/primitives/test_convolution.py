@@ -175,3 +175,16 @@ def test_window_errors():
                 x, window=(2,), strides=(1,), padding=((0, 0),), base_dilation=(1,), window_dilation=(0,)
             )
         )(np.ones(3))
+
+
+@pytest.mark.parametrize("order", ["as it is", "turned", "read-only"])
+@pytest.mark.parametrize(("strides", "dilation"), [((1, 1), (1, 1)), ((2, 1), (1, 2))])
+def test_windows_are_views_of_any_memory(order: str, strides: tuple, dilation: tuple) -> None:
+    x = np.arange(42.0).reshape(1, 6, 7)
+    x = np.asfortranarray(x) if order == "turned" else x
+    x.flags.writeable = order != "read-only"
+    window, out = (2, 3), tuple([(n - (k - 1) * d - 1) // s + 1 for n, k, s, d in zip((6, 7), (2, 3), strides, dilation)])
+    found = convolution.window_view(np, x, out, window, strides, dilation, 1)
+    assert np.shares_memory(found, x)
+    for i, j, a, b in np.ndindex(*out, *window):
+        assert found[0, i, j, a, b] == x[0, i * strides[0] + a * dilation[0], j * strides[1] + b * dilation[1]]
