@@ -209,7 +209,14 @@ def _transformed(function: Callable[..., Any], f: Any, make: functools.partial) 
     return made
 
 
-def _forward(f: Any, what: str, argnums: Any, has_aux: bool, holomorphic: bool, chunk_size: int | None) -> Transformed:
+def _forward(
+    f: Any,
+    what: str,
+    argnums: Any,
+    has_aux: bool,
+    holomorphic: bool,
+    chunk_size: int | None,
+) -> Transformed:
     @api
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
         partial, chosen, single = _selected(f, argnums, args, kwargs, what)
