@@ -102,7 +102,7 @@ class Account:
     """Of one function; its derivatives and signatures share nothing but this."""
 
     __slots__ = ("calls", "earned", "recording", "compiling", "size", "rate", "rows", "work", "latest", "idle", "decisions")
-    __slots__ += ("derivative", "selects", "rest")
+    __slots__ += ("derivative", "selects", "rest", "strange")
 
     def __init__(self) -> None:
         self.calls = 0
@@ -115,6 +115,7 @@ class Account:
         self.derivative = False  # was it one?
         self.selects = False  # are there both sides of choices in it, of which f computes one?
         self.rest = 0  # calls of the function itself that come next, as a recording is not repaid before
+        self.strange = 0  # signatures that were observed; each that came again takes half of them away
         self.idle = 0  # recordings since one has come again
         self.decisions: deque[str] = deque(maxlen=SHOWN)
 

@@ -2,7 +2,8 @@
 
 Idea: a trace costs as much as many plain calls, so what is called once never pays for one. The second call of a signature
 traces; it counts as the first that missed. Where programs of many sizes share a text, a new size traces at its fourth call:
-most sizes of such a function are met once or twice. What is too dear to be traced now is called itself for a while.
+most sizes of such a function are met once or twice. What is too dear to be traced now is called itself for a while. So is a
+function whose signatures are more than are remembered: the more came in vain, the longer nobody looks at the next ones.
 
 Invariant: who calls cannot tell which of the two it was, but by the time: the output is checked as that of a trace, results own
 their memory, and NumPy does not warn. What a trace cannot do, and f could, is a reason to run un-jitted, no error.
@@ -32,7 +33,7 @@ from funcad.configuration import config
 from funcad.host.devices import enter, error_mode
 from funcad.host.where import is_internal, noted, outside, state, written_for_others
 from funcad.jitted.account import COSTS
-from funcad.jitted.path_entries import Resting
+from funcad.jitted.path_entries import LARGE, Resting
 from funcad.jitted.paths import LONGEST
 from funcad.memo import weak_table
 from funcad.primitives.axis_env import over_processes, processes_here
@@ -40,9 +41,9 @@ from funcad.reads.code_reads import content
 from funcad.tree.containers import DICT, LIST, NONE, TUPLE
 
 OBSERVES = True
-LARGE = 1 << 20  # bytes of the arrays among the arguments
 _KINDS = frozenset([TUPLE, LIST, DICT, NONE])
 _PLAIN = frozenset([np.ndarray, float, int, bool, complex])
+_RESTS = _PLAIN.union([tuple, list, dict, str, type(None)])
 
 
 def is_observed(core: Any, key: Any, leaves: list) -> bool:
@@ -142,8 +143,7 @@ def observed(core: Any, args: tuple, kwargs: dict, in_tree: Any, leaves: list, k
     account.observed(noted.rows - rows)
     owned = own_memory(outs, outs)  # f may keep what it gives
     written = [id(x) in before and x.tobytes() != before[id(x)].tobytes() for x in outs]
-    plain = not any(written) and _PLAIN.issuperset(map(type, (*args, *kwargs.values())))
-    if plain and not account.affords_recording():
-        account.rest = min(account.until(account.size), LONGEST)
+    account.rest = min(core.cache.in_vain(), LONGEST)
+    if account.rest > 0 and not any(written) and _RESTS.issuperset(map(type, (*args, *kwargs.values()))):
         Resting(core, account).begin()
     return structure.unflatten([x if was else own for x, own, was in zip(outs, owned, written)])

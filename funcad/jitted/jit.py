@@ -737,14 +737,14 @@ class Core:
                 self._link(written_calls(owner, entry), owner)
                 entry.write_at = entry.runs + 1
 
-    def _link(self, calls: list[Any], owner: Jitted) -> None:
-        owner.__call__ = linked(calls, self.enter)
+    def _link(self, calls: list[Any], owner: Jitted, otherwise: Any = None) -> None:
+        owner.__call__ = linked(calls, otherwise or self.enter)
 
-    def drop(self, entry: Entry) -> None:
-        """Called by the cache when an entry has been dropped."""
+    def drop(self, entry: Entry | None, otherwise: Any = None) -> None:
+        """Called by the cache when an entry has been dropped, and where another way than the general one begins or ends."""
         owner = self.owner()
         if owner is not None:
-            self._link(written_calls(owner, entry), owner)
+            self._link(written_calls(owner, entry), owner, otherwise)
 
     def forget_written(self) -> None:
         """Called by the cache when it is cleared."""

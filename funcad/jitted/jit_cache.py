@@ -316,11 +316,17 @@ class Cache:
             if before >= calls or key.answers:
                 return False
             self.observed[key] = before + 1
+            self.account.strange += not before
             while len(self.observed) > MAX_PROGRAMS:
                 self.observed.popitem(last=False)
             self.misses -= 1
             self.first_calls += 1
             return True
+
+    def in_vain(self) -> int:
+        """Calls whose signatures nobody need look at: no trace is repaid, or more came in vain than are remembered."""
+        account = self.account
+        return max(account.until(account.size), account.strange - MAX_PROGRAMS)
 
     def forget(self, key: Signature) -> None:
         """The first call of a signature failed: the next one is the first."""
@@ -375,6 +381,7 @@ class Cache:
             self.entries[key] = entry
             self.entries.move_to_end(key)
             self.account.rest = 0  # what there is, is used from now on
+            self.account.strange //= 2
             while len(self.entries) > MAX_PROGRAMS:
                 self.entries.popitem(last=False)
             gone = partial(_gone, weakref.ref(self))

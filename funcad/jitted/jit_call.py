@@ -440,7 +440,7 @@ def linked(calls: Sequence[tuple[Any, tuple]], otherwise: Any) -> Any:
     return call_of_look
 
 
-def written_calls(owner: Any, without: Entry) -> list[tuple[Any, tuple]]:
+def written_calls(owner: Any, without: Entry | None) -> list[tuple[Any, tuple]]:
     """The written calls of a jitted function, of those that look alike the latest first, except those of one entry."""
     calls = []
     for call in getattr(owner.__call__, "table", {None: owner.__call__}).values():

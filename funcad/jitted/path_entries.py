@@ -17,7 +17,7 @@ from funcad.ir.tracer import Tracer
 from funcad.jitted.attempts import Attempt, Attempts
 from funcad.jitted.jit_cache import Cache, Entry, Signature
 from funcad.jitted.path_recording import Recorder
-from funcad.jitted.paths import Paths, plainly
+from funcad.jitted.paths import Paths, _ndarray, plainly
 from funcad.reads.places import Guards
 
 
@@ -80,8 +80,14 @@ def successors(cache: Cache, key: Signature, entry: Entry) -> None:
     paths.at_rest = lambda core: Resting(core, paths, entry).begin()
 
 
+LARGE = 1 << 20  # bytes of an array, from which a run costs more than a trace
+
+
 class Resting:
-    """Calls of the function itself, as long as its paths do not repeat, or a recording is too dear: nothing is flattened."""
+    """Calls of the function itself, as long as its paths or signatures do not repeat, or a recording is too dear.
+
+    Nothing is flattened. Signatures that have written calls are not at rest: these come first.
+    """
 
     __slots__ = ("core", "of", "entry", "kinds", "patience")
 
@@ -93,20 +99,21 @@ class Resting:
         self.patience = config.jit_patience
 
     def begin(self) -> None:
-        owner, cache = self.core.owner(), self.core.cache
-        if owner is not None and len(cache.entries) == (self.entry is not None):  # else other signatures would rest, too
+        cache = self.core.cache
+        if self.entry is None or len(cache.entries) == 1:  # else other signatures would rest, too
             with cache.lock:
                 cache.users.add(self.core)
-                owner.__call__ = self.call
+                self.core.drop(self.entry, self.call)
 
     def call(self, /, *args: Any, **kwargs: Any) -> Any:
-        of, kinds = self.of, tuple(map(type, args))
+        of, given = self.of, (*args, *kwargs.values()) if kwargs else args
+        kinds = tuple(map(type, given))
         self.kinds = self.kinds or kinds
-        if open_traces or of.rest <= 0 or kinds != self.kinds or config.jit_patience != self.patience:
-            if self.entry is not None:
-                self.core.upgrade(self.entry)
-            else:
-                self.core.forget_written()
+        if of.rest <= 0 or config.jit_patience != self.patience:
+            self.core.drop(None) if self.entry is None else self.core.upgrade(self.entry)
+            return self.core.enter(*args, **kwargs)
+        large = any([type(x) is _ndarray and x.nbytes > LARGE for x in given])
+        if large or open_traces or kinds != self.kinds:
             return self.core.enter(*args, **kwargs)
         of.rest -= 1
         self.core.cache.account.called()

@@ -21,6 +21,7 @@ from funcad import NotCompiledWarning, grad, jit, vmap
 from funcad.backends.interpreter import counters
 from funcad.ir.tracer import Tracer
 from funcad.jitted import first_calls
+from tests.unseen import Noted
 
 pytestmark = pytest.mark.usefixtures("patient")
 
@@ -217,6 +218,58 @@ def test_what_takes_numbers_only_is_not_compiled(f: Callable[[Any], Any]) -> Non
         assert [jitted(1.5) for _ in range(4)] == [f(1.5)] * 4
     assert len(said) == 1 and str(said[0].message).count("Remedy: ") == 1
     assert "it fails while it is traced" in str(jitted.explain(1.5))
+
+
+def _calls_looked_at(f: Any, values: list[Any], times: int) -> int:
+    """How many of these calls, all of which must be right, were observed or traced."""
+
+    def looks() -> int:
+        return f.cache_info().observed + counters["traces"]
+
+    before = looks()
+    for x in values * times:
+        assert f(x) == np.sum(next(iter(x.values())) if type(x) is dict else x)
+    return looks() - before
+
+
+@pytest.mark.parametrize("sizes", [257, 400, 3000])
+@pytest.mark.parametrize("order", ["in turn", "random", "dict"])
+def test_more_signatures_than_are_remembered_are_not_looked_at(sizes: int, order: str) -> None:
+    f = jit(lambda x: np.sum(x["x"] if type(x) is dict else x))
+    values: list[Any] = [np.ones(n) for n in range(1, sizes + 1)]
+    if order == "random":
+        values = [values[i] for i in np.random.default_rng(0).permutation(sizes)]
+    elif order == "dict":
+        values = [{"x": x} for x in values]
+    times = 1 + 4000 // sizes
+    _calls_looked_at(f, values, times)
+    assert _calls_looked_at(f, values, times) < 0.1 * sizes * times
+    assert f(np.ones(1 << 18)) == 1 << 18 and f.lower(np.ones(1 << 18))  # a large one is traced at once
+
+
+def test_few_signatures_are_traced_after_many_that_came_in_vain() -> None:
+    f = jit(lambda x: np.sum(x))
+    _calls_looked_at(f, [np.ones(n) for n in range(1, 1000)], 3)
+    few = [np.ones(n) for n in range(2000, 2010)]
+    _calls_looked_at(f, few, 2000)
+    assert f.cache_info().currsize >= 10 and _calls_looked_at(f, few, 10) == 0
+
+
+def test_what_rests_has_written_calls_before_it() -> None:
+    """A signature that has a program keeps it while others, of which a trace is not repaid, run un-jitted."""
+    calls = Noted()
+
+    def f(x: Any) -> Any:
+        calls.note()
+        return np.sum(x)
+
+    jitted, x = jit(f), np.ones(3)
+    for _ in range(5):
+        jitted(x)
+    _calls_looked_at(jitted, [np.ones(n) for n in range(4, 1000)], 3)
+    del calls[:]
+    assert [float(jitted(x)) for _ in range(3)] == [3.0] * 3 and not calls
+    assert grad(jitted)(np.ones(5000)).tolist() == [1.0] * 5000 and jitted(np.float32(3)) == 3
 
 
 def test_an_error_is_no_first_call() -> None:
