@@ -29,7 +29,7 @@ from funcad.host.real_types import NUMBERS, is_a, ordinary
 from funcad.host.where import for_user, interrupted, state, tracing
 from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, aval_of, is_inexact, is_labelled, said
 from funcad.ir.trace import plain_values, stage_constants
-from funcad.ir.tracer import Tracer, concrete_value
+from funcad.ir.tracer import Tracer, concrete_value, value_key
 from funcad.memo import remembers
 from funcad.primitives.conversion import convert_p
 from funcad.primitives.placement import capture_as_inputs, on_device_of
@@ -87,6 +87,23 @@ def runs(f: Callable[..., Any]) -> Callable[..., Any]:
 def runs_rule(f: Callable[..., Any]) -> Callable[..., Any]:
     """The same of a rule, which runs when a derivative is made: jit does not look at what it reads."""
     return runs(f) if state.observer is None else f
+
+
+def on_copies(what: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any] = {}) -> Any:  # noqa: B006
+    """`f(*args, **kwargs)` of arguments that were put together again for the body of `what`.
+
+    Un-jitted, f would have the caller's own: where it changes these, jit does not compile it.
+    """
+    observer = state.observer
+    if observer is None:
+        return f(*args, **kwargs)
+    leaves, structure = tree.flatten((args, kwargs))
+    before = list(map(value_key, leaves))
+    result = f(*args, **kwargs)
+    after, found = tree.flatten((args, kwargs))
+    if found != structure or list(map(value_key, after)) != before:
+        observer.refuse(f"{what} changes an argument")
+    return result
 
 
 def call_as(how: str, f: Callable[..., Any], *args: Any) -> Any:

@@ -41,8 +41,8 @@ from funcad.transforms.transpose import masked_transpose, needs_of, transpose_ja
 from funcad.unjitted.strides import Given
 
 from funcad.api.border import (  # isort: skip
-    OutTree, Transformed, api, binds, check_function, check_leaves, flat_function, flat_values, name_of, positional_names, runs,
-    unaliased, with_truths,
+    OutTree, Transformed, api, binds, check_function, check_leaves, flat_function, flat_values, name_of, on_copies,
+    positional_names, runs, unaliased, with_truths,
 )
 
 # -- what `checkpoint` makes of a body before it plans: calls expanded, effects taken out, loops with results of effects apart
@@ -528,7 +528,8 @@ def checkpoint(
         def merged(*values: Any, **named: Any) -> Any:
             it = iter(values)
             full = [a if i in fixed else next(it) for i, a in enumerate(args)]
-            return runs(fun)(*full, **{k: named.get(k, v) for k, v in kwargs.items()})
+            named = {k: named.get(k, v) for k, v in kwargs.items()}
+            return on_copies(f"checkpoint of {name_of(fun)}", runs(fun), full, named)
 
         store = OutTree()
         flat = with_truths(flat_function(merged, in_tree, store), leaves)

@@ -11,12 +11,14 @@ by lane instead.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
 
-from funcad.api.border import api, call_as, name_of, own_memory, unaliased
+from funcad.api.border import api, call_as, name_of, on_copies, own_memory, unaliased
 from funcad.backends.engines import program_of
 from funcad.control.backward_bodies import joined_tangents, kinds_of_tangents, masked_branch, masked_branches, parts_of
 from funcad.control.body import check_functions, check_structure, leaf_path, prepare, to_agree, unified
@@ -515,17 +517,14 @@ def _trace_branch(what: str, f: Any, name: str, leaves: list, structure: Any) ->
     found: list[Any] = []
 
     def flat(*values: Any) -> list[Any]:
-        outs, out_tree = prepare(what, call_as(_CALLED, f, *structure.unflatten(values)), f"the output of {name}")
+        out = on_copies(f"{name} of {what}", functools.partial(call_as, _CALLED, f), structure.unflatten(values))
+        outs, out_tree = prepare(what, out, f"the output of {name}")
         found[:] = [out_tree]
         return outs
 
-    jaxpr, captured = trace_function(
-        flat,
-        [strip_literal(aval_of(x)) for x in leaves],
-        name=f"{name} of {what} ({name_of(f)})",
-        staging=True,
-        given=Given(leaves),
-    )
+    avals, says = [strip_literal(aval_of(x)) for x in leaves], f"{name} of {what} ({name_of(f)})"
+    with nullcontext() if state.observer is None else state.observer.stores.none_in(says):
+        jaxpr, captured = trace_function(flat, avals, name=says, staging=True, given=Given(leaves))
     return jaxpr, captured, found[0]
 
 

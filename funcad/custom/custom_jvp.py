@@ -24,6 +24,7 @@ from funcad.api.border import (
     flat_values,
     float0,
     name_of,
+    on_copies,
     runs,
     unaliased,
     with_rules,
@@ -55,7 +56,7 @@ def traced_body(call: CustomCall) -> tuple[Jaxpr, list[Any], Any]:
     f = call.target.f
 
     def flat(*leaves: Any) -> list[Any]:
-        out, store.tree = flat_values(runs(f)(*call.merged(leaves)))
+        out, store.tree = flat_values(on_copies(what, runs(f), call.merged(leaves)))
         return out
 
     what = f"{call.target.kind} function {call.name}"

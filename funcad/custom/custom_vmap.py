@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad import tree
-from funcad.api.border import OutTree, Remade, api, dress_as, flat_function, flat_values, name_of, runs, unaliased, with_rules
 from funcad.configuration import OnDemand
 from funcad.control.call import call_p, compact, partial_call, scatter
 from funcad.control.rules import Target, on_values, refuse_tracers
@@ -28,6 +27,10 @@ from funcad.ir.tracer import has_value
 from funcad.primitives.shape import broadcast_leading, zeros
 from funcad.transforms.jvp import jvp_eval, jvp_jaxpr
 from funcad.unjitted.pushes import follow
+
+from funcad.api.border import (  # isort: skip
+    OutTree, Remade, api, dress_as, flat_function, flat_values, name_of, on_copies, runs, unaliased, with_rules,
+)
 
 engines = OnDemand("funcad.backends.engines")
 FlatRule = Callable[[int, Sequence[bool], Sequence[Any]], "tuple[list[Any], list[bool]]"]
@@ -221,8 +224,8 @@ def _call(target: Target, rule: Any, args: tuple, kwargs: dict) -> Any:
     if all(has_value(x) for x in leaves):  # nothing that vmap could be mapping
         return unaliased(runs(target.f)(*args), args, target.f)
     store = OutTree()
-    flat = flat_function(lambda *xs: runs(target.f)(*xs), tree.structure((args, {})), store)
     what = f"custom_vmap function {name_of(target.f)}"
+    flat = flat_function(lambda *xs: on_copies(what, runs(target.f), xs), tree.structure((args, {})), store)
     jaxpr, consts = trace_function(flat, [aval_of(x) for x in leaves], name=what, staging=True)
     refuse_tracers(what, [target.f], consts)
     new_rule = _user_rule(name_of(target.f), rule, args_tree, store.tree)

@@ -64,7 +64,7 @@ class Attempt(NamedTuple):
     def looked_after(self) -> Iterator[None]:
         """A `with` block in which the flat function is traced."""
         identities = any([reads_of(code).truths for code in self.found.codes])
-        with nothing_left(self.found), setting(unread=state.unread, identities=identities):
+        with nothing_left(self.found, self.run), setting(unread=state.unread, identities=identities):
             yield
 
     def settle(self, f: Any, moved: set[str], jaxpr: Jaxpr) -> Guards | None:
@@ -186,13 +186,14 @@ class TwinRun:
     """One run of a function's twin, and what it stored."""
 
     __slots__ = ("statics", "inputs", "known", "guards", "stores", "outputs", "advancing", "orders", "given")
-    __slots__ += ("stored", "ran", "chooses")
+    __slots__ += ("stored", "ran", "unseen", "chooses")
 
     def __init__(self, statics: list[tuple[str, Any]], inputs: set[str], known: list[dict], chooses: Any):
         self.statics, self.inputs, self.known, self.chooses = statics, inputs, known, chooses
         self.guards: Guards | None = None
         self.given: dict[Any, Any] = {}
         self.ran: tuple[tuple[Any, bool], ...] = ()  # the user's codes that ran as they are, see reads/run.py
+        self.unseen = False  # may these have stored something? What the program itself calls does so, too
         self.stored = False  # was something stored?
         self.stores: list[Store] = []
         self.outputs: list[Any] = []
@@ -222,6 +223,8 @@ class TwinRun:
             observer.orders.handed(result)
             result = observer.returned(result)
             self.guards, self.ran = observer.guards(), observer.ran
+            effects = map(equation_has_effects, state.running.equations)
+            self.unseen = bool(self.ran) and not any(effects)
             self.orders = observer.orders.seen or bool(self.ran)
             return result
         except Refusal as refusal:

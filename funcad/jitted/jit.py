@@ -515,7 +515,7 @@ class Core:
         if entry.itself and self._waits(entry, inputs):
             return plainly(self, args, kwargs)
         written = tree.leaves(self._split(args, kwargs)[1:]) if entry.written else []
-        if entry.written and not may_commit(entry, written):
+        if entry.written and not may_commit(entry, written, state.observer):
             return self.f(*args, **kwargs)
         try:
             outs = self._run(args, kwargs, entry, key, inputs)
@@ -585,7 +585,7 @@ class Core:
             if captured is None:
                 return self._again(args, kwargs, entry, tries)
             inputs = [*captured, *leaves]
-            if entry.written and not may_commit(entry, leaves):
+            if entry.written and not may_commit(entry, leaves, state.observer):
                 return self.f(*args, **kwargs)
             donated = self.donated_ids(args, kwargs)
             if not (entry.written or donated or entry.jaxpr.has_effects or state.observer is not None or any_tracer(inputs)):

@@ -25,8 +25,8 @@ from funcad.jitted.jit_cache import Entry
 from funcad.writes.boxes import assign, root_of
 
 
-def may_commit(entry: Entry, leaves: Sequence[Any]) -> bool:
-    """Does the program mean what f means for these arguments?"""
+def may_commit(entry: Entry, leaves: Sequence[Any], observer: Any) -> bool:
+    """Does the program mean what f means for these arguments? `observer`: of a trace around the call, which writes no array."""
     others = [*leaves, *entry.consts]
     for i in entry.written:
         x = leaves[i]
@@ -35,6 +35,9 @@ def may_commit(entry: Entry, leaves: Sequence[Any]) -> bool:
             if any([root_of(y) is root for k, y in enumerate(others) if k != i and type(y) is Tracer]):
                 return False
         elif is_a(x, np.ndarray):
+            place = None if observer is None else observer.of(x)
+            if place is not None:
+                observer.refuse(f"{place.label} is written in place")
             if not x.flags.writeable:
                 return False
             if any([np.may_share_memory(x, y) for k, y in enumerate(others) if k != i and is_a(y, np.ndarray)]):

@@ -44,10 +44,11 @@ _DEEP = 3  # containers in containers
 
 
 @contextmanager
-def nothing_left(found: Found) -> Iterator[None]:
-    """A `with` block in which a function is traced, that was looked at before.
+def nothing_left(found: Found, run: Any = None) -> Iterator[None]:
+    """A `with` block in which a function is traced, that was looked at before; `run`: of its twin.
 
-    Where it has no twin, nobody replays what it stores: whatever has changed is a reason not to compile it.
+    Where it has no twin, or some code of the user's ran without one, such as a rule of a derivative, nobody replays what that
+    stores: whatever has changed is a reason not to compile it.
     """
     twinned = not found.alone
     kept = [_Kept(label, x) for label, x in found.objects() if _length(x) <= LONGEST]
@@ -63,7 +64,8 @@ def nothing_left(found: Found) -> Iterator[None]:
         if refusal is not None and isinstance(error, Exception) and not isinstance(error, FuncadError):
             raise refusal from error  # f itself draws, and raises it
         raise
-    left = [(k, names) for k in kept if (names := k.left(twinned))]
+    seen = twinned and (run is None or not run.unseen)
+    left = [(k, names) for k in kept if (names := k.left(seen))]
     if left:
         first, names = left[0]
         problem = _stored(first.label_of(names[0]), names[0], first.is_object, found)

@@ -90,6 +90,7 @@ class Observer:
         self.keep: list[Any] = []
         self.values: dict[Place, Any] = {}  # what was found there
         self.stored_places: set[Place] = set()
+        self.copies: dict[int, tuple[Any, str]] = {}  # that were handed out in the place of containers, which have these labels
         self.constants: set[Place] = set()  # what stays as it is now, because the user says so
         self.last: Place | None = None  # where the last value was loaded, if it was met there for the first time
         self.tracers: dict[int, Place | None] = {}  # traced values that stand for Python's numbers -> their place, of loads
@@ -455,9 +456,11 @@ class Observer:
                 raise self.not_placed(next(filter(self.is_input, values)))
             return x
         values = [self.handed(v, depth - 1, whole) for v in values]
-        if kind is dict:
-            return x if all([a is b for a, b in zip(values, x.values())]) else dict(zip(x, values))
-        return x if all([a is b for a, b in zip(values, x)]) else kind(values)
+        if all([a is b for a, b in zip(values, x.values() if kind is dict else x)]):
+            return x
+        made = dict(zip(x, values)) if kind is dict else kind(values)
+        self.copies[id(made)] = made, place.label if place is not None else f"a {kind.__name__}"
+        return made
 
     def returned(self, x: Any) -> Any:
         """What the function gives, a copy with inputs where it holds some: its containers that were there before are told."""

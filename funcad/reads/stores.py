@@ -16,7 +16,8 @@ import collections
 import threading
 import types
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -83,11 +84,21 @@ class Stores:
         self.before: dict[Any, tuple[Any, Place, Any]] = {}
         # of globals and cells: the table or the cell, what it held, and the input that stands there until it is bound
         self.names: dict[Place, tuple[Any, Any, Any]] = {}
+        self.branch = ""  # in which nothing can be stored
         self.by_method: set[int] = set()  # of these: not item by item
         self.variables: dict[Any, tuple[Place, Any, Any]] = {}  # context variables: the place, the first token, the line
         self.told: set[Place] = set()  # of containers whose items are all guarded, as they were before
         self.advancing: set[str] = set()  # labels of what was read and then stored
         self.changed_at: dict[Any, Any] = {}  # a name's place, or an object's identity: the user's line that changed it first
+
+    @contextmanager
+    def none_in(self, branch: str) -> Iterator[None]:
+        """A `with` block in which a branch is traced, which runs at some calls only: nothing can be stored there."""
+        outer, self.branch = self.branch, branch
+        try:
+            yield
+        finally:
+            self.branch = outer
 
     # -- told by the hooks, before it happens
 
@@ -100,6 +111,8 @@ class Stores:
     def _name(self, place: Place, table: Any, before: Any) -> None:
         """A name may be bound from now on. Where it is an input, that stands there: it is told from all that is bound, also
         from the very object that was there."""
+        if self.branch:
+            self.observer.refuse(f"{place.label} is stored in {self.branch}")
         if place in self.names:
             return
         self.names[place] = table, before, MISSING
@@ -185,6 +198,10 @@ class Stores:
         observer = self.observer
         place = observer.origin.get(id(x))
         key = (id(x), "attributes") if attributes and is_a(x, _HOLDING) else id(x)
+        if place is not None and self.branch:
+            observer.refuse(f"{place.label} is changed in {self.branch}")
+        if place is None and id(x) in observer.copies:
+            observer.refuse(f"{observer.copies[id(x)][1]} is changed by a function that is not compiled")
         if place is not None and key not in self.before:
             if is_a(x, (types.ModuleType, bytearray, memoryview, array)) or place.label == "os.environ":
                 observer.refuse(f"{place.label} is changed")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import funcad as fc
+from tests.unseen import unseen
 
 XS = np.array([0.3, -0.7, 1.1])
 
@@ -16,11 +17,12 @@ def plain(x, y):
 
 def mapped():
     calls = []
+    note = unseen(lambda *given: calls.append(given))
     f = fc.custom_vmap(plain)
 
     @f.def_vmap
     def rule(size, batched, x, y):
-        calls.append((size, batched))
+        note(size, batched)
         return np.sin(x) * y, batched[0] or batched[1]
 
     return f, calls

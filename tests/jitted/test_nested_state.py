@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import types
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import funcad as fc
 from funcad import grad, hessian, jit, tree, value_and_grad, vjp, vmap
 from funcad.errors import NotCompiledWarning
 from funcad.jitted import first_calls
@@ -222,3 +225,122 @@ def test_its_own_error_comes_from_it(n: int) -> None:
     with pytest.raises(TypeError, match="^its own$") as caught:
         jit(f)(np.ones(n))
     assert caught.value.__cause__ is None and caught.value.__context__ is None
+
+
+# -- what a function stores that jit runs on copies, in a branch, or as it is
+
+
+def _with_jvp(f: Any) -> Any:
+    g = fc.custom_jvp(f)
+    g.defjvp(lambda primals, tangents: (g(*primals), 2.0 * tangents[-1]))
+    return g
+
+
+def _with_vjp(f: Any) -> Any:
+    g = fc.custom_vjp(f)
+    g.defvjp(lambda d, x: (f(d, x), d), lambda d, ct: (fc.tree.map(lambda v: 0.0 * v, d), 2.0 * ct))
+    return g
+
+
+def _with_vmap(f: Any) -> Any:
+    g = fc.custom_vmap(f)
+    g.def_vmap(lambda size, batched, d, x: (f(d, x), True))
+    return g
+
+
+ON_COPIES = {
+    "checkpoint": fc.checkpoint,
+    "custom_jvp": _with_jvp,
+    "custom_vjp": _with_vjp,
+    "custom_vmap": _with_vmap,
+    "cond": lambda f: lambda d, x: fc.cond(x > 0.0, f, lambda d, x: 2.0 * x, d, x),
+    "switch": lambda f: lambda d, x: fc.lax.switch((x > 0.0) * 1, [lambda d, x: 2.0 * x, f], d, x),
+    "checkpoint twice": lambda f: fc.checkpoint(fc.checkpoint(f)),
+    "jit": fc.jit,
+}
+CHANGES = {
+    "item": (lambda: {"n": 0.0}, lambda d, x: d.__setitem__("n", x)),
+    "new item": (lambda: {"n": 0.0}, lambda d, x: d.update(y=1.0)),
+    "number": (lambda: {"n": 0.0}, lambda d, x: d.__setitem__("n", d["n"] + 1.0)),
+    "nested": (lambda: {"a": [0.0]}, lambda d, x: d["a"].append(1.0)),
+    "list": (lambda: [0.0], lambda d, x: d.append(x)),
+    "array": (lambda: np.zeros(2), lambda d, x: d.__setitem__(0, x)),
+    "array in a dict": (lambda: {"a": np.zeros(2)}, lambda d, x: d["a"].__setitem__(0, x)),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("way", ON_COPIES)
+@pytest.mark.parametrize("given", ["captured", "argument", "made inside"])
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+def test_what_is_changed_in_arguments_of_a_body_is_changed(given: str, way: str, change: str) -> None:
+    make, changes = CHANGES[change]
+
+    def changing(d: Any, x: Any) -> Any:
+        changes(d, x)
+        return 2.0 * x
+
+    def found(transform: Any, body: Any) -> list[str]:
+        g, d = body(changing), make()
+
+        def inside(x: Any) -> Any:
+            mine = make()
+            return g(mine, x) + sum([np.sum(leaf) for leaf in fc.tree.leaves(mine)])
+
+        f = transform({"captured": lambda x: g(d, x), "argument": g, "made inside": inside}[given])
+        calls = [(f(d, x) if given == "argument" else f(x), repr(d)) for x in np.arange(1.0, 5.0)]
+        return [f"{float(y)} {said}" for y, said in calls]
+
+    assert found(fc.jit, ON_COPIES[way]) == found(lambda f: f, lambda f: f)
+
+
+@pytest.mark.parametrize("kind", ["list", "attribute", "variable", "item"])
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+def test_what_a_branch_stores_is_stored_where_it_is_taken(kind: str) -> None:
+    def found(transform: Any) -> list[Any]:
+        log, held, n = [], types.SimpleNamespace(n=0, d={"n": 0}), 0
+
+        def stores(x: Any) -> Any:
+            nonlocal n
+            if kind == "list":
+                log.append(1)
+            elif kind == "attribute":
+                held.n += 1
+            elif kind == "variable":
+                n += 1
+            else:
+                held.d["n"] += 1
+            return x * 2.0
+
+        f = transform(lambda x: fc.cond(x > 2.0, stores, lambda x: x, x))
+        return [(float(f(x)), len(log), held.n, held.d["n"], n) for x in (1.0, 3.0, 1.0, 4.0, 1.0, 5.0)]
+
+    assert found(fc.jit) == found(lambda f: f)
+
+
+@pytest.mark.parametrize("kind", ["list", "nested", "dict", "attribute", "key"])
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+def test_what_code_stores_that_runs_as_it_is_is_stored_at_each_call(kind: str) -> None:
+    """A rule of a derivative, and a key function that a library calls, have no twin."""
+
+    def found(transform: Any) -> list[str]:
+        held: Any = types.SimpleNamespace(log=[], d={"a": []}, n=0)
+
+        def stores(x: Any) -> Any:
+            if kind == "nested":
+                held.d["a"].append(1)
+            elif kind == "dict":
+                held.d["n"] = held.d.get("n", 0) + 1
+            elif kind == "attribute":
+                held.n += 1
+            else:
+                held.log.append(1)
+            return x
+
+        g = fc.custom_vjp(lambda x: 2.0 * x)
+        g.defvjp(lambda x: (2.0 * stores(x), None), lambda _, ct: (2.0 * ct,))
+        by_key = lambda x: x * len(functools.reduce(lambda a, b: stores(a), [[1], [2]]))
+        f = transform(by_key if kind == "key" else fc.grad(g))
+        return [f"{float(f(x))} {held}" for x in np.arange(1.0, 5.0)]
+
+    assert found(fc.jit) == found(lambda f: f)
