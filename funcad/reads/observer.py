@@ -133,18 +133,36 @@ class Observer:
         """A static argument; of a method, its object and its function as well."""
         found = found_as(x, label)
         place = self.place(None, found.step, found.key, label)
-        self.known_as(x, place)
+        self._as_it_was(x, place)
         if type(x) is types.MethodType:
-            for name in ("__self__", "__func__"):
-                self.known_as(getattr(x, name), self.place(place, "attribute", name, label))
+            self._method(x, place, label)
+
+    def _method(self, f: types.MethodType, place: Place, label: str) -> None:
+        """What a bound method is made of, which may change: the class of the object, and the code of the function."""
+        self._as_it_was(f.__self__, self.place(place, "attribute", "__self__", label))
+        self._as_it_was(f.__func__, self.place(place, "attribute", "__func__", place.label))
+
+    def _as_it_was(self, x: Any, place: Place) -> None:
+        """An object that is told by identity, whose class may be exchanged, or a function, whose code may."""
+        self.known_as(x, place)
+        if place.check is not None:
+            return
+        kind = type(x)
+        if not is_library(kind):
+            place.check, place.known = "class", weakref.ref(kind)
+        elif kind is types.FunctionType and not is_library(x):
+            code = x.__code__
+            if not is_twin(code):
+                place.check, place.known = "code", code
 
     def _begin(self, f: Any, root: Place) -> None:
         """The function itself is what it was; what it is made of may change."""
         kind = type(f)
         if kind is types.MethodType:
-            self.known_as(f.__self__, self.place(root, "attribute", "__self__", "self"))
-            self.known_as(f.__func__, self.place(root, "attribute", "__func__", ""))
+            self._method(f, root, "self")
             return
+        if kind is not types.FunctionType:  # whose code the cache compares
+            self._as_it_was(f, root)
         self.known_as(f, root)
         if kind is types.FunctionType:
             if f.__closure__:
@@ -225,8 +243,7 @@ class Observer:
                 self._held(x, kind.__name__)
 
     def _held(self, x: Any, label: str) -> None:
-        if self.found_nowhere(x, label) is None:
-            self.known_as(x, self.place(None, "constant", x, label))
+        self._as_it_was(x, self.found_nowhere(x, label) or self.place(None, "constant", x, label))
 
     def guard(self, place: Place, check: str, known: Any) -> None:
         """Another comparison at a place, which is made at each call."""
@@ -303,10 +320,8 @@ class Observer:
             self.guard(place, "code", x.__code__)
         elif kind is types.MethodType:
             self.guard(place, "class", weakref.ref(kind))
-            self.known_as(x.__self__, self.place(place, "attribute", "__self__", f"{place.label}.__self__"))
-            function = self.place(place, "attribute", "__func__", place.label)
-            self.known_as(x.__func__, function)
-            self.guard(function, *reference(x.__func__))
+            self._method(x, place, f"{place.label}.__self__")
+            self.guard(self.place(place, "attribute", "__func__", place.label), *reference(x.__func__))
         elif kind in _BOUND and not isinstance(x.__self__, (types.ModuleType, type(None))):
             self.guard(place, "class", weakref.ref(kind))  # a method of an object in C, made anew at each access
             self.read(place, "attribute", "__self__", f"{place.label}.__self__", x.__self__)
@@ -671,6 +686,8 @@ class Observer:
         None: some of it is gone.
         """
         values: list[Any] = []
+        if type(f) is types.FunctionType and id(f) not in self.origin:
+            self._held(f, f.__name__)
         if guards is None:
             return values
         at: dict[int, Place | None] = {}

@@ -468,6 +468,8 @@ class Guards:
         """(what is read, what is done with it at each call, the line that reads it), for people."""
         found = {}
         for w in self.places:
+            if w.check == "class" and w.source is None:  # of the object itself, which no line reads
+                continue
             if w.label and w.check not in (None, "alias", "distinct", "name") and not _is_a_name(w):
                 how = "read" if w.check in (*INPUTS, "array", "given") else "compared"
                 found.setdefault(w.label, (w.label, how, w.source.short() if w.source is not None else ""))
