@@ -16,6 +16,7 @@ import numpy as np
 
 from funcad.api.value_reads import CONVERSIONS, as_truth, carries_derivative, plain_value
 from funcad.configuration import OnDemand, nearest
+from funcad.errors import TracerArrayConversionError
 from funcad.host.conversions import given
 from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.real_types import dtype_kind, is_a
@@ -351,11 +352,16 @@ _REMEDIES = {
     "ctypes": "use funcad.pure_callback to call foreign code",
     "data": "return the value from the function first: a traced one has no memory",
     "numpy": "return the value from the traced function first, or take funcad.stop_gradient(x)",
-    **dict.fromkeys(
-        ("tobytes", "tofile", "dump", "dumps", "byteswap", "newbyteorder", "get"),
-        "return the value from the traced function first",
-    ),
+    **dict.fromkeys(("newbyteorder", "get"), "return the value from the traced function first"),
 }
+_OF_MEMORY = frozenset("tobytes tofile dump dumps byteswap getfield setfield".split())  # it has these, but no memory
+
+
+def _without_memory(x: Any, name: str, *args: Any, **kwargs: Any) -> Any:
+    raise TracerArrayConversionError(
+        f"x.{name}() asks for the memory of a traced {aval_of(x)}{where_am_i()}, which has none.\n"
+        "Remedy: return the value from the traced function first, or take funcad.stop_gradient(x)."
+    )
 
 
 class _NoAttribute(AttributeError):
@@ -385,6 +391,8 @@ def attribute(x: Any, name: str) -> Any:
         return NUMBERS[name](x)
     if not x.owner.level and hasattr(np.ndarray, name):  # a buffer: the array behind it has one
         return getattr(x.owner.value(x), name)
+    if name in _OF_MEMORY and hasattr(x.__class__, name):
+        return functools.partial(_without_memory, x, name)
     raise _NoAttribute(name=name, obj=x)
 
 

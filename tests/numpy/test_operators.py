@@ -222,6 +222,26 @@ def test_attributes():
     np.testing.assert_array_equal(funcad.jit(funcad.grad(f))(X), [[1.0, 0.0, 1.0], [1.0, 1.0, 1.0]])
 
 
+WITHOUT_MEMORY = ["base", "ctypes", "data"]  # which libraries take for memory that they can read
+
+
+@pytest.mark.parametrize("way", ["grad", "jvp", "vmap", "jit", "jit of grad"])
+def test_a_traced_array_has_what_arrays_have(way):
+    def f(x):
+        assert [name for name in dir(np.ndarray) if name[0] != "_" and not hasattr(x, name)] == WITHOUT_MEMORY
+        for name in ("tobytes", "dumps", "byteswap"):
+            with pytest.raises(TypeError, match=rf"x\.{name}\(\) asks for the memory of a traced float64 array"):
+                getattr(x, name)()
+        return np.sum(x)
+
+    ways = {"grad": funcad.grad(f), "jvp": lambda x: funcad.jvp(f, (x,), (x,)), "vmap": lambda x: funcad.vmap(f)(x[None])}
+    ways |= {"jit": funcad.jit(f, guards=False), "jit of grad": funcad.jit(funcad.grad(f), guards=False)}
+    for _ in range(3):
+        ways[way](X)
+    assert not funcad.grad(lambda x: x * hasattr(x, "tobytes"))(2.0)  # as Python's numbers have not
+    assert funcad.grad(lambda x: x * hasattr(x, "tobytes"))(np.float64(2.0)) == 1.0
+
+
 def test_nonzero_method():
     seen = funcad.grad(lambda x: x[x.nonzero()].sum())(np.array([0.0, 2.0]))
     np.testing.assert_array_equal(seen, [0.0, 1.0])
