@@ -89,7 +89,12 @@ def runs_rule(f: Callable[..., Any]) -> Callable[..., Any]:
     return runs(f) if state.observer is None else f
 
 
-def on_copies(what: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any] = {}) -> Any:  # noqa: B006
+def on_copies(
+    what: str,
+    f: Callable[..., Any],
+    args: Sequence[Any],
+    kwargs: dict[str, Any] = {},  # noqa: B006
+) -> Any:
     """`f(*args, **kwargs)` of arguments that were put together again for the body of `what`.
 
     Un-jitted, f would have the caller's own: where it changes these, jit does not compile it.

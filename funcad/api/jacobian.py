@@ -238,8 +238,14 @@ def _forward(
         jacobian = tree.map(lambda r: _split(r, len(aval_of(r).shape) - 1, example), rows)
         return (jacobian, *found.aux) if has_aux else jacobian
 
-    options: dict[str, Any] = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "chunk_size": chunk_size}
-    return _transformed(jacobian_function, f, functools.partial(jacfwd, **options))
+    again = functools.partial(
+        jacfwd,
+        argnums=argnums,
+        has_aux=has_aux,
+        holomorphic=holomorphic,
+        chunk_size=chunk_size,
+    )
+    return _transformed(jacobian_function, f, again)
 
 
 def _reverse(
@@ -262,8 +268,15 @@ def _reverse(
         jacobian = _by_rows(rows, out, single)
         return (jacobian, *found.aux) if has_aux else jacobian
 
-    options: dict[str, Any] = {"argnums": argnums, "has_aux": has_aux, "holomorphic": holomorphic, "allow_int": allow_int}
-    return _transformed(jacobian_function, f, functools.partial(jacrev, **options, chunk_size=chunk_size))
+    again = functools.partial(
+        jacrev,
+        argnums=argnums,
+        has_aux=has_aux,
+        holomorphic=holomorphic,
+        allow_int=allow_int,
+        chunk_size=chunk_size,
+    )
+    return _transformed(jacobian_function, f, again)
 
 
 @api

@@ -522,7 +522,8 @@ def _trace_branch(what: str, f: Any, name: str, leaves: list, structure: Any) ->
         found[:] = [out_tree]
         return outs
 
-    avals, says = [strip_literal(aval_of(x)) for x in leaves], f"{name} of {what} ({name_of(f)})"
+    avals = [strip_literal(aval_of(x)) for x in leaves]
+    says = f"{name} of {what} ({name_of(f)})"
     with nullcontext() if state.observer is None else state.observer.stores.none_in(says):
         jaxpr, captured = trace_function(flat, avals, name=says, staging=True, given=Given(leaves))
     return jaxpr, captured, found[0]

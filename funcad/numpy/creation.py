@@ -129,9 +129,11 @@ def array(
             np.array(1j, dtype)  # NumPy's TypeError: it makes no real number of Python's complex ones
         x = convert(x, dtype)
     order = order_of(order, "CFAK", "K")
+    if x is not object and order != "F":  # NumPy makes no other order of lists
+        order = "C"
     if copy is False and (own := layout_of(x) if x is object else [0]) is not None:
         np.array(own, order=order, copy=False)  # type: ignore[call-overload]  # NumPy's error where it copies
-    if copy or order in "CF":
+    if (copy or order in "CF") and (x is object or len(shape_of(x)) > 1):
         made = laid_out(x, order)
         if not copy and x is object:
             own = layout_of(x)

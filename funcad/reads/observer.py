@@ -687,7 +687,8 @@ class Observer:
         """
         values: list[Any] = []
         if type(f) is types.FunctionType and id(f) not in self.origin:
-            self._held(f, f.__name__)
+            if not is_twin(f.__code__):  # else it was made in this call
+                self._held(f, f.__name__)
         if guards is None:
             return values
         at: dict[int, Place | None] = {}

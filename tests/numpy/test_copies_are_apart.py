@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from funcad import grad, jit, jvp, scan, value_and_grad, vmap
+from funcad import grad, jit, jvp, scan, value_and_grad, vjp, vmap
 
 ndimage = pytest.importorskip("scipy.ndimage", reason="SciPy is not installed")
 X = np.array([1.5, -0.7, 2.2])
@@ -262,3 +262,13 @@ def test_writes_after_functions_with_traced_options(name: str, way: str) -> None
         return np.sum(made * made) + np.sum(y * x)
 
     check(f, way)
+
+
+@pytest.mark.parametrize("order", ["K", "A", "C", "F"])
+@pytest.mark.parametrize("make", [lambda a: [a, 2.0 * a], lambda a: (a.T,), lambda a: [[a[::-1]], [a]]])
+def test_arrays_of_lists_lie_as_numpys(make: Any, order: Any) -> None:
+    for x in (np.arange(6.0).reshape(2, 3), np.asfortranarray(np.arange(6.0).reshape(2, 3))):
+        f = lambda x: np.array(make(x), order=order)
+        for found in (vjp(f, x)[0], jvp(f, (x,), (x,))[0]):
+            np.testing.assert_array_equal(found, f(x))
+            assert found.strides == f(x).strides
