@@ -143,7 +143,8 @@ def hang_learned(found: Any) -> bool:
             return False
         code = python_function(found)
         if code is None:
-            return hang_more({"numpy": {name.removeprefix("numpy."): of_lists}})
+            names = [n for n, x in vars(np).items() if x is found] or [name.removeprefix("numpy.")]
+            return hang_more({"numpy": dict.fromkeys(names, of_lists)})  # by each name that it has there
         hang_code(code, of_lists, *name.rsplit(".", 1))
         return True
 

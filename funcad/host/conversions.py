@@ -612,7 +612,8 @@ def no_array(
     library, names = caller()
     name = names[0].rpartition(".")[2] if names else ""
     # np.fill_diagonal(K, x); of an array of objects, whose elements are traced, a.astype(float)
-    if library == "numpy" and name in WRITING_NAMES or how == "float" and called.endswith(".astype"):
+    writes = name in WRITING_NAMES and name not in ("sort", "partition")  # NumPy's functions of these names copy
+    if library == "numpy" and writes or how == "float" and called.endswith(".astype"):
         library = "store"
     source = user_source()
     if library == "store" and source is not None and is_installed(source.code.co_filename):  # it does so for itself

@@ -8,6 +8,7 @@ inherit the location of the equation they come from, through `state.source`.
 from __future__ import annotations
 
 import builtins
+import dis
 import itertools
 import linecache
 import os
@@ -320,23 +321,35 @@ def users_text() -> tuple[str, str, str]:
 
 
 def callee() -> tuple[str, Any]:
-    """What the user's line calls that called into funcad, as it is written there ("np.float64"), and the object if it is known.
+    """What the user's line calls that called into funcad, by its name ("np.float64"), and the object if it is known.
 
-    ("", None) where that is no call, or the source is not at hand.
+    ("", None) where that is no call of a name. It is told by instructions, since code may have no source: those that load it
+    begin where the call begins.
     """
     frame: FrameType | None = sys._getframe(2)
     while frame is not None and is_internal(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is None:
         return "", None
-    name, bracket, _ = _part(frame)[1].partition("(")
-    parts = name.split(".")
-    if not bracket or not all([part.isidentifier() for part in parts]):
+    places = list(frame.f_code.co_positions())
+    here = places[frame.f_lasti // 2]
+    parts: list[str] = []
+    end = None  # of the last part: what a twin asks about a callee stands at its place
+    for made in dis.get_instructions(frame.f_code):
+        if made.offset >= frame.f_lasti:
+            break
+        at, name = places[made.offset // 2], made.argval
+        loads = made.opname.startswith("LOAD_") and type(name) is str
+        if at == here or (at[0], at[2]) != (here[0], here[2]) or at[3] == end and not loads:
+            continue
+        parts = [] if not loads else [*parts, name] if made.opname in ("LOAD_ATTR", "LOAD_METHOD") else [name]
+        end = at[3]
+    if not opname[frame.f_code.co_code[frame.f_lasti]].startswith("CALL") or not parts:
         return "", None
     found = frame.f_globals.get(parts[0], getattr(builtins, parts[0], None))
     for part in parts[1:]:
         found = getattr(found, part, None)
-    return name, found
+    return ".".join(parts), found
 
 
 def users_call() -> Any:

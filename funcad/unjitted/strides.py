@@ -231,7 +231,10 @@ def _made_plainly(x: Tracer) -> bool:
     if type(tangent) is int and x.owner.tape is not None:
         return _in_tape(x.owner.tape, tangent)
     if type(tangent) is Tracer and type(tangent.owner) is partial_eval.TangentTrace:
-        doubts = [(x.owner.settled or ())[d] if type(d) is int else d for d in x.owner.doubtful]
+        doubts, settled = x.owner.doubtful, x.owner.settled
+        if settled is None and int in map(type, doubts):  # of rows that are not written down yet
+            return False
+        doubts = [settled[d] if type(d) is int else d for d in doubts]
         return _in_recording(tangent.owner, doubts, tangent.atom)
     if not x.owner.level:  # a buffer
         return x.box is None or not x.box.doubtful

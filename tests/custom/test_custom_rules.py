@@ -576,3 +576,17 @@ def _of_zero_slope(kind):
 def test_none_of_a_rule_is_zero(kind, way):
     slope = way(_of_zero_slope(kind), 3.0)
     assert slope == 0.0 and slope.dtype == np.float64
+
+
+def test_a_rule_that_differentiates_a_mapped_function_which_makes_arrays_of_lists():
+    def f(x, s):
+        return np.sum(np.array([[s, x[0]], [x[1], s]]) ** 2)
+
+    def mapped(x, s):
+        return np.sum(fc.vmap(f, in_axes=(0, None))(np.stack([x, x]), s))
+
+    h = fc.custom_jvp(mapped)
+    h.defjvp(lambda primals, tangents: fc.jvp(mapped, primals, tangents))
+    x = np.array([1.0, -0.5])
+    for way in (fc.grad(h), fc.jit(fc.grad(h)), lambda x, s: fc.jvp(fc.grad(h), (x, s), (x, 0.0))[0]):
+        np.testing.assert_allclose(way(x, 0.8), 4 * x)

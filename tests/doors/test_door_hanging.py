@@ -561,3 +561,30 @@ f = lambda x: np.sum(scipy.stats.gaussian_kde(np.linspace(-1, 1, 8))(x))
 print(np.allclose(funcad.grad(f)(x).sum(), (f(x + h) - f(x - h)) / (2 * h), rtol=1e-5))
 """
     assert in_a_process(code).strip() == "True"
+
+
+OF_LISTS = """
+import numpy as np
+from funcad import grad, jit, vmap
+
+for name in {names!r}:
+    given = "[x, x], [2.0, x]" if getattr(np, name).nin == 2 else "[x, x]"
+    space = dict(np=np)
+    exec(f"def f(x): return np.sum(np.{{name}}({{given}}))", space)  # which has no source
+    f, of = space["f"], getattr(np, name)
+    slope = (f(0.5 + 1e-6) - f(0.5 - 1e-6)) / 2e-6
+    for way in (grad(f), jit(grad(f)), grad(jit(f)), lambda x: vmap(grad(f))(np.array([x]))[0]):
+        np.testing.assert_allclose(way(0.5), slope, rtol=1e-5, err_msg=name)
+    assert getattr(np, name) is of
+"""
+
+
+def test_lists_of_traced_numbers_for_ufuncs_by_each_of_their_names() -> None:
+    names = "abs absolute acos asin asinh atan atan2 atanh conj mod pow true_divide exp sin hypot".split()
+    in_a_process(OF_LISTS.format(names=names))
+
+
+def test_sorted_lists_of_traced_numbers() -> None:
+    for f in (lambda x: np.sort([x, 0.1])[1] * x, lambda x: np.partition([x, 0.1], 0)[1] * x):
+        np.testing.assert_allclose(funcad.grad(f)(0.5), 1.0)
+        np.testing.assert_allclose(funcad.jit(funcad.grad(f))(0.5), 1.0)
