@@ -81,7 +81,8 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
     "numpy": {
         **_all(array_of, "asarray asanyarray ascontiguousarray asfortranarray"),
         **_all(making_of(array_of), "array copy"),
-        **_all(making, "zeros empty zeros_like empty_like ones_like full_like arange linspace"),
+        **_all(making, "zeros empty arange linspace"),
+        **_all(making_of(by_name), "zeros_like empty_like ones_like full_like"),
         **{"frombuffer": from_memory, "fromiter": fromiter},
         **_all(_later("iterators.iterating"), "broadcast nditer"),
     },

@@ -344,7 +344,7 @@ def callee() -> tuple[str, Any]:
             continue
         parts = [] if not loads else [*parts, name] if made.opname in ("LOAD_ATTR", "LOAD_METHOD") else [name]
         end = at[3]
-    if not opname[frame.f_code.co_code[frame.f_lasti]].startswith("CALL") or not parts:
+    if not parts or "CALL" not in opname[frame.f_code.co_code[frame.f_lasti]]:  # or PRECALL, which may call
         return "", None
     found = frame.f_globals.get(parts[0], getattr(builtins, parts[0], None))
     for part in parts[1:]:

@@ -251,6 +251,7 @@ def _argsort(
     refuse("np.argsort", order=order)
     if not kind is stable is None:
         np.empty(0).sort(kind=kind, stable=stable)  # NumPy's errors
+    a = array_of(a)
     x, axis = _sort_arguments(a, None if np.ndim(a) == 0 and axis in (0, -1) else axis)  # of a number: [0], as NumPy has it
     if descending:
         return sorting.argsort(_turned(x), axis)
@@ -349,6 +350,7 @@ _MASK_REMEDY = (
 
 @implements("nonzero")
 def _nonzero(a: Any) -> tuple:
+    a = array_of(a)
     if can_count(a):
         return nonzero(a, size=count_of(a))
     return tuple(map(given, np.nonzero(value_of(a, "np.nonzero", _MASK_REMEDY.format(name="nonzero")))))
@@ -356,6 +358,7 @@ def _nonzero(a: Any) -> tuple:
 
 @implements("flatnonzero")
 def _flatnonzero(a: Any) -> Any:
+    a = array_of(a)
     if not can_count(a):
         return given(np.flatnonzero(value_of(a, "np.flatnonzero", _MASK_REMEDY.format(name="flatnonzero"))))
     return _nonzero(ravelled(array_of(value_of(a, "np.flatnonzero", _MASK_REMEDY.format(name="flatnonzero"), True))))[0]

@@ -43,14 +43,14 @@ def _unique(
     equal_nan: bool = True,
     **options: Any,
 ) -> Any:
+    ar = array_of(ar)
     if axis is None and can_count(ar):
         size = count_of(_sorted_first(ar, equal_nan)[2])
         return unique(ar, return_index, return_inverse, return_counts, equal_nan=equal_nan, size=size)
     value = _value(ar, "unique")
     find: Any = np.unique
     results = find(value, True, return_inverse, return_counts, axis, equal_nan=equal_nan, **options)
-    x = array_of(ar)
-    chosen = take(ravelled(x) if axis is None else x, handed(results[1]), 0 if axis is None else axis)
+    chosen = take(ravelled(ar) if axis is None else ar, handed(results[1]), 0 if axis is None else axis)
     rest = results[1:] if return_index else results[2:]
     return (chosen, *rest) if rest else chosen
 
