@@ -61,6 +61,10 @@ _CLOSED = frozenset(  # types of what nothing is in
 _OF_COMPILED = frozenset(  # methods of SciPy's compiled trees and, before 1.17, rotations
     "apply query query_ball_point query_ball_tree query_pairs count_neighbors sparse_distance_matrix".split()
 )
+_HOLDING: tuple[type, ...] = (classmethod, staticmethod, property)  # what stands in a class in the place of a function
+_HOLDING += (functools.cached_property, functools.partialmethod, functools.singledispatchmethod)
+_HELD_AS = "__func__ fget fset func dispatcher".split()
+_OPERATED = [f"__{n}__" for n in "call get set add radd sub rsub mul rmul truediv rtruediv matmul rmatmul getitem".split()]
 WRITTEN_ATTRIBUTES = {"flat", "imag", "real", "shape"}
 _STORES = frozenset([opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in opmap])
 _BINARY, _STORE_ATTRIBUTE, _LIST = opmap["BINARY_OP"], opmap["STORE_ATTR"], opmap["BUILD_LIST"]
@@ -306,19 +310,24 @@ def reached_from(found: Any) -> Iterator[types.FunctionType]:
                 todo += _held(f)
                 continue
             if str(f.__globals__.get("__name__")).partition(".")[0] in sys.stdlib_module_names:
+                todo += [getattr(f, "__wrapped__", None), *getattr(f, "registry", {}).values()]  # functools, contextlib
                 continue
             yield f
             todo += _next(f, inside)
         elif kind is types.MethodType:
-            todo += [f.__func__, *_methods(type(f.__self__), f.__func__), *_inside(f.__self__, f.__func__, inside)]
-            todo += [v for own in _methods(type(f.__self__), f.__func__) for v in _inside(f.__self__, own, inside)]
+            todo += [f.__self__] if isinstance(f.__self__, type) else []
+            todo += _of_object(f.__self__, f.__func__, inside)
         elif kind is functools.partial:
             todo += [f.func, *f.args, *f.keywords.values()]
         elif isinstance(f, type):
             if f.__module__.partition(".")[0] not in _LIBRARIES:
-                todo += [v for v in vars(f).values() if type(v) is types.FunctionType]
-        elif callable(f) and kind.__module__.partition(".")[0] != "numba":
-            todo += [getattr(f, "__wrapped__", None), vars(kind).get("__call__")]
+                todo += [v for v in [*vars(f).values(), *f.__mro__[1:], kind] if type(v) not in _CLOSED]
+        elif is_a(f, _HOLDING):
+            todo += [getattr(f, name, None) for name in _HELD_AS]
+        elif kind.__module__.partition(".")[0] not in _LIBRARIES:
+            todo += [v for g in _methods(kind, None) for v in _of_object(f, g, inside)]
+        if callable(f) and kind.__module__.partition(".")[0] != "numba":
+            todo.append(getattr(f, "__wrapped__", None))
 
 
 def _next(f: types.FunctionType, inside: dict[int, tuple]) -> list[Any]:
@@ -385,10 +394,27 @@ def _contained(x: Any) -> tuple[list[Any], dict[type, None]]:
     return functions, kinds
 
 
+def _of_object(x: Any, method: Any, known: dict[int, tuple]) -> list[Any]:
+    """What a method may call of its object, and itself."""
+    found = [method, *_methods(type(x), method)]
+    return found + [v for own in found for v in _inside(x, own, known)]
+
+
 def _methods(kind: type, function: Any) -> list[Any]:
-    """The methods that a method names, of its own object."""
-    names = _names_in(function.__code__) if type(function) is types.FunctionType else ()
-    return [v for v in [getattr(kind, name, None) for name in names] if type(v) is types.FunctionType]
+    """The functions behind what a function names of an object, behind what these name of it, and behind its operators."""
+    space = dict[str, Any]()
+    for k in reversed(kind.__mro__):
+        if k.__module__.partition(".")[0] not in _LIBRARIES:
+            space |= vars(k)
+    found, names = dict[int, Any](), list[str](_OPERATED)
+    names += _names_in(function.__code__) if type(function) is types.FunctionType else ()
+    for name in names if space else ():  # which grow
+        v = space.get(name)
+        for g in [getattr(v, part, None) for part in _HELD_AS] if is_a(v, _HOLDING) else [v]:
+            if type(g) is types.FunctionType and id(g) not in found:
+                found[id(g)] = g
+                names += _names_in(g.__code__)
+    return list(found.values())
 
 
 def contents(f: types.FunctionType) -> dict[str, Any]:
