@@ -31,6 +31,7 @@ import numpy as np
 from funcad.configuration import config
 from funcad.doors.asking import holds_traced
 from funcad.doors.codes import Answer, Maker
+from funcad.host.conversions import OF_ARRAYS, STARTING
 from funcad.host.real_types import is_a
 from funcad.host.where import is_internal, tracing
 from funcad.ir.tracer import Tracer
@@ -218,7 +219,11 @@ def door_of(f: Any) -> Any:
     notes = tracing.threads.get(get_ident())
     entrance = _originals.get(id(f)) if notes is not None and config.doors else None
     if entrance is None:
-        return _of_class(f) if notes is not None and config.doors and is_a(f, (type, types.MethodType)) else f
+        if notes is None or not config.doors:
+            return f
+        if type(f) is types.BuiltinFunctionType and type(f.__self__) is np.ndarray:
+            return _of_array(f) if f.__name__ in OF_ARRAYS or f.__name__ in STARTING else f
+        return _of_class(f) if is_a(f, (type, types.MethodType)) else f
     return f if _is_away(None, notes) else entrance.door  # type: ignore[arg-type]
 
 
@@ -245,6 +250,18 @@ def _of_class(f: Any) -> Any:
         if owner is not kind:
             made = made.of(owner) if hasattr(made, "of") else made.from_quat(owner.as_quat())
         return getattr(made, f.__name__)(*args, **kwargs)
+
+    own.by_twin = True  # type: ignore[attr-defined]
+    return own
+
+
+def _of_array(f: Any) -> Any:
+    """A compiled method of a plain array, for which NumPy's function of that name answers."""
+
+    def own(*args: Any, **kwargs: Any) -> Any:
+        if not holds_traced(args, kwargs):
+            return f(*args, **kwargs)
+        return find(Tracer.namespace.numpy, [f.__name__])(f.__self__, *args, **kwargs)
 
     own.by_twin = True  # type: ignore[attr-defined]
     return own

@@ -30,8 +30,8 @@ from funcad.host.real_types import is_a
 from funcad.memo import remembers, table, weak_table
 
 from funcad.host.where import (  # isort: skip
-    callee, caller, is_installed, is_internal, is_locked, noted, state, static_number, tracing, user_source, users_call,
-    users_text,
+    callee, caller, is_installed, is_internal, is_locked, noted, opening, state, static_number, tracing, user_source,
+    users_call, users_text,
 )
 from funcad.errors import (  # isort: skip
     BufferNeeded, TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError, UnexpectedTracerError,
@@ -65,6 +65,8 @@ _HOLDING: tuple[type, ...] = (classmethod, staticmethod, property)  # what stand
 _HOLDING += (functools.cached_property, functools.partialmethod, functools.singledispatchmethod)
 _HELD_AS = "__func__ fget fset func dispatcher".split()
 _OPERATED = [f"__{n}__" for n in "call get set add radd sub rsub mul rmul truediv rtruediv matmul rmatmul getitem".split()]
+OF_ARRAYS = frozenset("choose dot repeat searchsorted take".split())  # compiled methods of arrays that ask for others
+STARTING = frozenset("max min prod sum".split())  # and those that do by `initial`
 WRITTEN_ATTRIBUTES = {"flat", "imag", "real", "shape"}
 _STORES = frozenset([opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in opmap])
 _BINARY, _STORE_ATTRIBUTE, _LIST = opmap["BINARY_OP"], opmap["STORE_ATTR"], opmap["BUILD_LIST"]
@@ -176,10 +178,22 @@ def _acts_and_writes(f: Any) -> bool:
     reached = list(reached_from(f))
     codes = _codes_of(reached)
     writes = needs_buffers(f, codes=codes) or any([not _OF_COMPILED.isdisjoint(c.co_names) for c in codes])
+    writes = writes or any([_asks_by_method(c, g.__globals__) for g in reached for c in with_inner(g.__code__)])
     if not (writes or any(map(makes_lists, codes))) or not acting.acts(f):
         return False
     acting.hang_for_lists(reached)
     return writes
+
+
+def _asks_by_method(code: CodeType, names: dict[str, Any]) -> bool:
+    """Does it call a compiled method of what may be a plain array, which asks for another?"""
+    if not STARTING.isdisjoint(code.co_names) and any([type(c) is tuple and "initial" in c for c in code.co_consts]):
+        return True
+    if OF_ARRAYS.isdisjoint(code.co_names):
+        return False
+    steps = [(op.opname, op.argval) for op in dis.get_instructions(code)]
+    asked = [i for i, (name, x) in enumerate(steps) if name in ("LOAD_ATTR", "LOAD_METHOD") and x in OF_ARRAYS]
+    return any([steps[i - 1][0] != "LOAD_GLOBAL" or type(names.get(steps[i - 1][1])) is not types.ModuleType for i in asked])
 
 
 def makes_lists(code: CodeType) -> bool:
@@ -543,7 +557,7 @@ def _of_index() -> str:
     part = users_text()[1]
     if not part.endswith("]"):
         part = ""
-    start = next((i for i in range(len(part) - 1, 0, -1) if part[i] == "[" and part[i:].count("[") == part[i:].count("]")), 0)
+    start = opening(part, "[]")
     a, index = part[:start], part[start + 1 : -1]
     if ":" in index and "," not in index:
         new, old = f"funcad.lax.dynamic_slice_in_dim({a}, start, n)", part
@@ -594,6 +608,10 @@ def _is_ours(function: Any) -> bool:
     return (getattr(function, "__module__", None) or "").partition(".")[0] == "funcad"
 
 
+def _of_array(function: Any) -> bool:
+    return type(getattr(function, "__self__", None)) is np.ndarray
+
+
 def _of_call(how: str, called: str, function: Any) -> str:
     """What to write instead of a function in C that was called with a traced value, if it is known which."""
     if how not in ("float", "array"):
@@ -613,6 +631,9 @@ def _of_call(how: str, called: str, function: Any) -> str:
     if isinstance(getattr(function, "__self__", None), np.ufunc):
         return f"write {called}(np.stack(x)) instead of {called}(x), where x is a list"
     generator, dot, method = called.rpartition(".")
+    if method in dir(np.ndarray) and method in dir(np) and (function is None or _of_array(function)):
+        part = users_text()[1]
+        return f"write np.{method}({generator}, {part[len(called) + 1 :].strip()} instead of {part}"
     if dot and method in ("choice", "permutation", "permuted", "shuffle"):
         draws = "choice" if method == "choice" else "permutation"
         return f"draw positions, and take the elements there: x[{generator}.{draws}(len(x))]"
@@ -638,8 +659,11 @@ def no_array(
     library, names = caller()
     name = names[0].rpartition(".")[2] if names else ""
     # np.fill_diagonal(K, x); of an array of objects, whose elements are traced, a.astype(float)
+    method = called.rpartition(".")[2] if "." in called and (function is None or _of_array(function)) else ""
     writes = name in WRITING_NAMES and name not in ("sort", "partition")  # NumPy's functions of these names copy
-    if library == "numpy" and writes or how == "float" and called.endswith(".astype"):
+    if library == "numpy" and writes or how == "float" and method == "astype":
+        library = "store"
+    elif method in ("fill", "put"):
         library = "store"
     source = user_source()
     if library == "store" and source is not None and is_installed(source.code.co_filename):  # it does so for itself
@@ -667,8 +691,8 @@ def no_array(
     if library == "scipy" and names and not _by_own_code():  # which the place says
         by = f" by scipy.{_public(names[0])}"
     noted.text = f"{spelled} of a traced {what}{by}{_where()}: {reason}.\nRemedy: {remedy}."
-    method = called.rpartition(".")[2] if function is None and "." in called else ""
-    if method in _OF_COMPILED or hasattr(tracing.door_of(function), "by_twin"):  # a twin calls funcad's in its place
+    # a twin calls funcad's in its place
+    if method in _OF_COMPILED | OF_ARRAYS | STARTING or hasattr(tracing.door_of(function), "by_twin"):
         return missed(BufferNeeded(noted.text))
     error = TracerArrayConversionError(noted.text)
     if how == "array" and tracing.threads and tracing.learned(users_call()):  # from now on that function takes traced values

@@ -302,13 +302,14 @@ def is_stored(how: str) -> bool:
 
 
 def _part(frame: FrameType) -> tuple[str, str, str]:
-    """The line that runs, cut before and behind the part of it that runs; "" where it has several lines, or no source."""
+    """The lines that run, as one, cut before and behind the part of them that runs; "" where there is no source."""
     code = frame.f_code
     line, end, start, stop = next(itertools.islice(code.co_positions(), frame.f_lasti // 2, None))
-    if line is None or line != end or start is None:
+    if line is None or end is None or start is None or stop is None:
         return "", "", ""
-    text = linecache.getline(code.co_filename, line).encode()
-    before, part, behind = [piece.decode(errors="replace").strip() for piece in (text[:start], text[start:stop], text[stop:])]
+    lines = [linecache.getline(code.co_filename, n).encode() for n in range(line, end + 1)]
+    pieces = lines[0][:start], b"".join([*lines[:-1], lines[-1][:stop]])[start:], lines[-1][stop:]
+    before, part, behind = [" ".join(piece.decode(errors="replace").split()) for piece in pieces]
     return before, part, behind
 
 
@@ -318,6 +319,13 @@ def users_text() -> tuple[str, str, str]:
     while frame is not None and is_internal(frame.f_code.co_filename):
         frame = frame.f_back
     return ("", "", "") if frame is None else _part(frame)
+
+
+def opening(text: str, pair: str) -> int:
+    """Where the bracket is opened with whose end the text ends; 0 if nowhere behind its first letter."""
+    first, last = pair
+    starts = (i for i in range(len(text) - 1, 0, -1) if text[i] == first and text[i:].count(first) == text[i:].count(last))
+    return next(starts, 0)
 
 
 def callee() -> tuple[str, Any]:
@@ -330,6 +338,8 @@ def callee() -> tuple[str, Any]:
     while frame is not None and is_internal(frame.f_code.co_filename):
         frame = frame.f_back
     if frame is None:
+        return "", None
+    if "CALL" not in opname[frame.f_code.co_code[frame.f_lasti]]:  # or PRECALL, which may call
         return "", None
     places = list(frame.f_code.co_positions())
     here = places[frame.f_lasti // 2]
@@ -344,8 +354,11 @@ def callee() -> tuple[str, Any]:
             continue
         parts = [] if not loads else [*parts, name] if made.opname in ("LOAD_ATTR", "LOAD_METHOD") else [name]
         end = at[3]
-    if not parts or "CALL" not in opname[frame.f_code.co_code[frame.f_lasti]]:  # or PRECALL, which may call
-        return "", None
+    if not parts:
+        whole = _part(frame)[1]
+        name = whole[: opening(whole, "()")] if whole.endswith(")") else ""
+        method = name.rpartition(".")[2]
+        return (name, None) if method.isidentifier() and name != method else ("", None)  # of something that has no name
     found = frame.f_globals.get(parts[0], getattr(builtins, parts[0], None))
     for part in parts[1:]:
         found = getattr(found, part, None)

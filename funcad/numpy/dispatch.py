@@ -534,6 +534,8 @@ def _special(ufunc: Any) -> Callable[..., Any]:
         if found is not None:
             return getattr(found, "__wrapped__", found)  # the part of it for traced values
         where = "scipy.special"
+    elif ufunc is np._core.umath.clip:  # of `a.clip(low, high)`
+        return implementation_of(np.clip)  # type: ignore[return-value]
     else:
         where = "np" if getattr(np, name, None) is ufunc else "the ufunc"
     label = f"{where}.{name}" if where != "the ufunc" else f"{where} {name}"

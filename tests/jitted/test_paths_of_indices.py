@@ -98,7 +98,5 @@ def test_an_array_from_outside_is_written_un_jitted() -> None:
 def test_what_is_refused() -> None:
     with pytest.raises(TracerArrayConversionError):
         jit(lambda i: TABLE[i], guards=False)(np.array([2, 0, 1]))
-    with pytest.raises(TracerArrayConversionError):  # a derivative would be lost
-        jit(lambda x: TABLE.dot(x))(X)
     with pytest.raises(TracerArrayConversionError):
         funcad.scan(lambda c, i: (c + np.sum(TABLE[i]), None), 0.0, np.array([[0, 1], [2, 3]]))
