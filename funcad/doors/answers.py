@@ -10,6 +10,7 @@ import functools
 import importlib
 import inspect
 import itertools
+import math
 import sys
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -242,6 +243,27 @@ def from_memory(name: str, original: Callable[..., Any]) -> Answer:
             )
         first = offset // dtype.itemsize
         return x[first : None if count < 0 else first + count]
+
+    return holds_traced, own
+
+
+def over_memory(name: str, original: Callable[..., Any], kind: Any = np.ndarray) -> Answer:
+    """`np.ndarray(shape, dtype, x)` of a traced x: its elements, in an array of that class."""
+
+    def own(
+        shape: Any, dtype: Any = float, buffer: Any = None, offset: int = 0, strides: Any = None, order: Any = None
+    ) -> Any:
+        if not holds_traced((buffer,), {}):
+            return original(shape, dtype, buffer, offset, strides, order)
+        x, n = ours("numpy.ravel")(buffer), math.prod(np.atleast_1d(shape).tolist())
+        first = offset // x.dtype.itemsize
+        if x.dtype != np.dtype(dtype) or offset % x.dtype.itemsize or strides is not None or first + n > x.size:
+            raise TypeError(
+                f"{kind.__name__}({shape}, {np.dtype(dtype)}, x) of a traced {x.dtype} array at {user_source()}: "
+                "it has no bytes.\n"
+                "Remedy: np.asarray(x).view(cls), which takes traced values."
+            )
+        return x[first : first + n].reshape(shape, order=order or "C").view(kind)
 
     return holds_traced, own
 

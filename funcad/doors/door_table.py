@@ -17,7 +17,7 @@ from funcad.doors.makers import making, making_of
 
 from funcad.doors.answers import (  # isort: skip
     Maker, along_axis, array_of, by_name, by_twin, calling, comparing, enumerating, for_users, from_memory, fromiter,
-    holding_arrays, instead, joined, labelled, odeint, of_masked, vectorized,
+    holding_arrays, instead, joined, labelled, odeint, of_masked, over_memory, vectorized,
 )  # fmt: skip
 
 
@@ -128,7 +128,7 @@ IN_MODULES: dict[str, dict[str, Maker]] = {
 }
 
 LEARNED: dict[str, dict[str, Maker]] = {  # hung when a function has needed it: everybody asks for np.ndarray all the time
-    "numpy": {"ndarray": making},
+    "numpy": {"ndarray": making_of(over_memory)},
 }
 
 _FORMATS = ("bsr", "coo", "csc", "csr", "dia", "dok", "lil")  # of SciPy's sparse arrays

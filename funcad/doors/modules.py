@@ -223,6 +223,8 @@ def door_of(f: Any) -> Any:
             return f
         if type(f) is types.BuiltinFunctionType and type(f.__self__) is np.ndarray:
             return _of_array(f) if f.__name__ in OF_ARRAYS or f.__name__ in STARTING else f
+        if f == np.ndarray.__new__:  # of `super()`, too
+            return _of_new(f)
         return _of_class(f) if is_a(f, (type, types.MethodType)) else f
     return f if _is_away(None, notes) else entrance.door  # type: ignore[arg-type]
 
@@ -264,6 +266,17 @@ def _of_array(f: Any) -> Any:
         return find(Tracer.namespace.numpy, [f.__name__])(f.__self__, *args, **kwargs)
 
     own.by_twin = True  # type: ignore[attr-defined]
+    return own
+
+
+def _of_new(f: Any) -> Any:
+    """`np.ndarray.__new__`, which a subclass calls with what is to be its memory."""
+
+    def own(kind: Any, *args: Any, **kwargs: Any) -> Any:
+        memory = importlib.import_module("funcad.doors.answers").over_memory
+        make = functools.partial(f, kind)
+        return memory("", make, kind)[1](*args, **kwargs) if holds_traced(args, kwargs) else make(*args, **kwargs)
+
     return own
 
 

@@ -31,7 +31,7 @@ from funcad.memo import remembers, table, weak_table
 
 from funcad.host.where import (  # isort: skip
     callee, caller, is_installed, is_internal, is_locked, noted, opening, state, static_number, tracing, user_source,
-    users_call, users_text,
+    users_call, users_text, wants_memory,
 )
 from funcad.errors import (  # isort: skip
     BufferNeeded, TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError, UnexpectedTracerError,
@@ -109,7 +109,7 @@ def starts_again(trace: Any, error: Exception) -> bool:
         first.learned, trace.missed = False, None
         return again or not acting.acts(trace.function)
     met = [isinstance(e, BufferNeeded) for e in (error, error.__cause__, trace.missed)]  # NumPy's own ValueError may hide ours
-    if not any(met) and not is_locked(error):
+    if not (any(met) or is_locked(error) or wants_memory(error)):
         return False
     users, marks = functions_behind(trace.function), marks_of(trace.function)
     if trace.writes_outside or not trace.late and all([id(mark) in makers for mark in marks]):
@@ -188,6 +188,8 @@ def _acts_and_writes(f: Any) -> bool:
 def _asks_by_method(code: CodeType, names: dict[str, Any]) -> bool:
     """Does it call a compiled method of what may be a plain array, which asks for another?"""
     if not STARTING.isdisjoint(code.co_names) and any([type(c) is tuple and "initial" in c for c in code.co_consts]):
+        return True
+    if "__new__" in code.co_names:  # which may be given traced memory
         return True
     if OF_ARRAYS.isdisjoint(code.co_names):
         return False

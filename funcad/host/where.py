@@ -497,13 +497,22 @@ def is_locked(error: BaseException) -> bool:
     return isinstance(error, ValueError) and str(error) in _READ_ONLY
 
 
+_NO_MEMORY = "a bytes-like object is required, not 'Tracer'"
+
+
+def wants_memory(error: BaseException) -> bool:
+    """Was a traced value to be the memory of something, as by `super().__new__(cls, x.shape, float, x)` of a subclass?"""
+    return type(error) is TypeError and str(error) == _NO_MEMORY
+
+
 _IN_C = (
     "code in C asked for an array; funcad.scipy.sparse.linalg.splu(A).solve(b) takes traced values, call others in "
     "funcad.pure_callback."
 )
 FOREIGN = {  # what others say when they get a traced value or an array, and what to do
     "is not JSON serializable": "return the value, and write it outside; or write it in funcad.debug.callback.",
-    **dict.fromkeys(["must be numpy.ndarray, not Tracer", "a bytes-like object is required, not 'Tracer'"], _IN_C),
+    "must be numpy.ndarray, not Tracer": _IN_C,
+    _NO_MEMORY: "np.asarray(x).view(cls) for np.ndarray.__new__(cls, x.shape, float, x); call others in funcad.pure_callback.",
     "for 'numpy.ndarray' objects doesn't apply to a 'Tracer'": "call its own method, x.flatten() for np.ndarray.flatten(x).",
     "object __array__ method not producing an array": "give the array, not an object that holds it: x.data of xarray's.",
     "can be converted to Python scalars": "np.sin(x) takes arrays, math.sin(x) one number; and so for the others of math.",

@@ -375,7 +375,7 @@ def run_in(
                     if trace.missed is None:
                         break
                     raise trace.missed
-                except (TracerArrayConversionError, ValueError) as error:
+                except (TypeError, ValueError) as error:
                     if not starts_again(trace, error):
                         raise
                 tracers = trace.same_inputs()

@@ -145,24 +145,27 @@ def _vectorized(observer: Observer, f: np.vectorize) -> LibraryCall:
 
 
 def _class(observer: Observer, f: type) -> Any:
-    """A class of the user's: what its `__init__` does is seen."""
+    """A class of the user's: what its `__new__` and `__init__` do is seen."""
     observer.see(f)
     made_by = method_of(observer, type(f), "__call__") if type(f) is not type else None
     if made_by is not None:
         return types.MethodType(made_by, f)
-    begin = f.__init__
-    if type(f) is not type or f.__new__ is not object.__new__ or not is_users_function(begin):
+    new, begin = f.__new__, f.__init__
+    theirs = [("__new__", "attribute", new)] if issubclass(f, np.ndarray) and is_users_function(new) else []
+    if type(f) is not type or not theirs and (new is not object.__new__ or not is_users_function(begin)):
         observer.orders.seen = observer.orders.seen or issubclass(f, CONTAINERS) and bool(observer.orders.dicts)
         return lambda *args, **kwargs: f(*map(all_now, args), **{k: all_now(a) for k, a in kwargs.items()})
-    base = raw_of(f, "__init__")[0]
-    place = observer.origin.get(id(base)) or observer.found_nowhere(base, base.__name__)
-    at = observer.place(place, "raw", "__init__", f"{base.__name__}.__init__")
-    observer.guard(at, "code", begin.__code__)
-    observer.known_as(begin, at)
+    for name, step, function in [*theirs, *[("__init__", "raw", begin)] * is_users_function(begin)]:
+        base = raw_of(f, name)[0]
+        place = observer.origin.get(id(base)) or observer.found_nowhere(base, base.__name__)
+        at = observer.place(place, step, name, f"{base.__name__}.{name}")
+        observer.guard(at, "code", function.__code__)
+        observer.known_as(function, at)
 
     def make(*args: Any, **kwargs: Any) -> Any:
-        made = object.__new__(f)
-        twin_of(begin)(made, *args, **kwargs)
+        made = twin_of(new)(f, *args, **kwargs) if theirs else object.__new__(f)
+        if is_users_function(begin) and isinstance(made, f):
+            twin_of(begin)(made, *args, **kwargs)
         return made
 
     return make

@@ -168,13 +168,15 @@ class _Lender:
         return found
 
     def _class(self, f: Any) -> Any:
-        begin = f.__init__
-        if type(f) is not type or f.__new__ is not object.__new__ or not is_users_function(begin):
+        new, begin = f.__new__, f.__init__
+        theirs = is_users_function(new)
+        if type(f) is not type or not theirs and (new is not object.__new__ or not is_users_function(begin)):
             return f
 
         def make(*args: Any, **kwargs: Any) -> Any:
-            made = object.__new__(f)
-            self.twin(begin)(made, *args, **kwargs)
+            made = self.twin(new)(f, *args, **kwargs) if theirs else object.__new__(f)
+            if begin is not object.__init__ and isinstance(made, f):
+                self.twin(begin)(made, *args, **kwargs)
             return made
 
         return make

@@ -20,7 +20,6 @@ from typing import Any
 import numpy as np
 
 from funcad.configuration import OnDemand
-from funcad.errors import TracerArrayConversionError
 from funcad.host.conversions import given, starts_again
 from funcad.host.devices import NAMESPACES, compute, namespace_of, resident, restore_warnings, suppress_warnings
 from funcad.host.locks import handed, read_only
@@ -303,7 +302,7 @@ def run_following(
                 if trace.missed is None:
                     break
                 raise trace.missed
-            except (TracerArrayConversionError, ValueError) as error:
+            except (TypeError, ValueError) as error:
                 if not starts_again(trace, error):
                     raise
         del inputs
