@@ -4,14 +4,16 @@ A user's function is made a function of one vector and of the traced values that
 hands SciPy's solver to `custom_root` as a host callback, so it works under grad, jit and vmap (lane by lane), at every order.
 Values are SciPy's, from the arguments that the caller gave, as in plain Python; a derivative is that of the solution which
 Newton's method finds beside them (`Settling`, `lend`), so that it is not less exact than differences let SciPy be.
-Traps: a function that looks at values in Python (`if x > 0`) cannot be traced abstractly; it works as long as nothing outside
-is traced. A solver that fails gives a point that is no solution: when a derivative could be taken there, it warns.
+Traps: a function that looks at values in Python (`if x > 0`) cannot be traced abstractly; it works where nothing outside is
+traced, and for roots where that has a value: they are found on values, and Newton's steps follow them. A solver that fails
+gives a point that is no solution: when a derivative could be taken there, it warns.
 Derivatives that the user gives (`jac=`, `hess=`) are compared with funcad's where the search starts (`Claim`).
 """
 
 from __future__ import annotations
 
 import importlib
+import re
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -30,7 +32,7 @@ from funcad.control.solve import custom_root
 from funcad.custom.custom_jvp import custom_jvp
 from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
 from funcad.host.real_types import is_a
-from funcad.host.where import outside
+from funcad.host.where import outside, state
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.jitted.jit import jit
@@ -100,15 +102,19 @@ class Hoisted:
     `function(*vectors, *values)`; `values` is empty if it depends on nothing that is traced. For SciPy to call there are, of
     NumPy's vectors and values, `plain()`, in whose results each bit is NumPy's, as differences by steps of 1e-8 want it,
     `compiled(transform)`, and `derived(transform)` for few calls: compiled where the program that holds them is.
+    `what` finds roots of it, which `followed` gives the derivatives that they have by what is traced outside.
     """
 
-    def __init__(self, f: Flat, *examples: Any):
+    def __init__(self, f: Flat, *examples: Any, what: str = ""):
         self.error: Exception | None = None
         self.values: list[Any] = []
+        self.what = what
         try:
             self.function, self.values = closure_convert(f, *examples)
         except _CONVERSIONS as error:  # it needs values to run: then it must not depend on traced ones
             self.function, self.error = f, error
+            if what:
+                error.args = (re.sub(r"closure_convert\(\S*\)", what, error.args[0]), *error.args[1:])
 
     def plain(self) -> Flat:
         if self.error is not None:
@@ -127,11 +133,35 @@ class Hoisted:
     def _checked(self, derived: Flat) -> Flat:
         def checked(*args: Any) -> Any:
             out = derived(*args)
-            if any(type(x) is Tracer for x in tree.leaves(out)):
-                raise self.error  # type: ignore[misc]
-            return out
+            traced = [x for x in tree.leaves(out) if type(x) is Tracer]
+            if traced and (not self.what or is_abstract(*map(concrete_value, traced))):
+                self.refuse()
+            return tree.map(concrete_value, out) if traced else out
 
         return checked
+
+    def refuse(self) -> None:
+        """It looks at values which are not there: under jit the calls run as they are."""
+        if self.what and state.observer is not None:
+            state.observer.refuse(f"the function of {self.what} looks at values")
+        raise self.error  # type: ignore[misc]
+
+    def start(self, x: Any) -> Any:
+        """From where the search starts, which is no matter of derivatives."""
+        return x if self.error is None else concrete_value(x)
+
+    def followed(self, root: Any, failure: Any = "") -> Any:
+        """A root that was found on values: each of Newton's steps doubles the order of the derivatives that it has."""
+        depth = 0 if self.error is None else max(map(_depth, tree.leaves(self.function(root))))
+        if not depth:
+            return root
+        if failure:
+            warn_failure(self.what, failure)
+        x = reshape(root, shape=(-1,))
+        step = _newton(_dense)(lambda v: reshape(self.function(reshape(v, shape=shape_of(root))), shape=shape_of(x)))
+        for _ in range(depth.bit_length()):
+            x = step(x)[0]
+        return lend(root, reshape(x, shape=shape_of(root)))
 
     def check_callback(self, what: str, callback: Any, *more: Any) -> None:
         """Raise where the solver runs later than the function that calls it, which may read what the callback stored."""
@@ -143,11 +173,16 @@ class Hoisted:
             )
 
 
+def _depth(x: Any) -> int:
+    """How many traces a value is in, one in the other."""
+    return 1 + _depth(x.primal) if type(x) is Tracer else 0
+
+
 class Claim(Hoisted):
     """A derivative that the user gives, which SciPy's search goes by, and funcad's of the same function, to compare with."""
 
     def __init__(self, name: str, given: Flat, own: Flat, start: Any):
-        super().__init__(lambda v: (given(v), own(v)), start)
+        super().__init__(lambda v: (given(v), own(v)), start, what=name)  # whose values are compared
         self.name, self.size = name, shape_of(start)[0]
 
     def check(self, start: Any, values: Sequence[Any]) -> None:
@@ -181,7 +216,7 @@ class Handed:
         """What SciPy gets in the place of `given`, from a run's operands: `flat` if that is a function, of NumPy vectors."""
         if not callable(given):
             return lambda values: given
-        part, first = Hoisted(flat, *examples), len(self.values)
+        part, first = Hoisted(flat, *examples, what=self.parts[0].what), len(self.values)
         self.parts.append(part)
         self.values += part.values
         plain, last = part.plain(), len(self.values)
@@ -210,7 +245,7 @@ class Handed:
             return True
         for part in self.parts:
             if part.error is not None:
-                raise part.error
+                part.refuse()
         self.traced = True
         return False
 

@@ -95,7 +95,8 @@ def root(
     by_jacobian = method in ("hybr", "lm")
     vector, start = unknown("root: x0", x0, one=by_jacobian)
     square = _square("root", lambda x: fun(x, *args), vector)
-    equations = Hoisted(square, start)
+    equations = Hoisted(square, start, what="root")
+    start = equations.start(start)
     rows = lambda v: fnp.asarray(dense_rows(jac(vector.tree(v), *args)))
     claims = jacobian_claims("root", rows if callable(jac) else None, square, start)
     value, slope = equations.plain(), equations.compiled(jacfwd)
@@ -118,7 +119,8 @@ def root(
 
     if given.known(claims, start):
         found = run(start)
-        return result_of(**{**found, "x": vector.tree(np.asarray(found.x).astype(dtype))})
+        x = equations.followed(np.asarray(found.x).astype(dtype), "" if found.success else found.message)
+        return result_of(**{**found, "x": vector.tree(x)})
     equations.check_callback("root", callback, start)
 
     def host(x: Any, *values: Any) -> tuple[Any, dict]:
@@ -151,8 +153,8 @@ def _scalar_problem(what: str, f: Callable[..., Any], args: Any, points: list[An
     dtype = dtype if dtype.kind in "fc" else np.dtype(float)
     if any(shape_of(p) != () for p in given if p is not None):
         raise ValueError(f"{what}: the unknown must be a number, got {[shape_of(p) for p in given if p is not None]}")
-    one = Hoisted(lambda x: number_of(what, f(x, *args), dtype), dtype.type(1))
-    return one, given, dtype
+    one = Hoisted(lambda x: number_of(what, f(x, *args), dtype), dtype.type(1), what=what)
+    return one, list(map(one.start, given)), dtype
 
 
 def number_of(what: str, value: Any, dtype: Any) -> Any:
@@ -234,8 +236,14 @@ def root_scalar(
         )
 
     if given.known(claims, claims[0].start if claims else None, *points):
-        return run(points, ())
+        return _followed(one, run(points, ()))
     return _one_root("root_scalar", one, points, dtype, run, claims, given.values)
+
+
+def _followed(one: Hoisted, found: Any) -> Any:
+    """SciPy's RootResults."""
+    found.root = one.followed(found.root, "" if found.converged else found.flag)
+    return found
 
 
 class _SlopeClaim(Claim):
@@ -309,7 +317,7 @@ def _bracketing(name: str) -> Callable[..., Any]:
         one, points, dtype = _scalar_problem(name, f, args, [a, b])
         value = one.plain()
 
-        def run(numbers: list[Any], values: Any, full: bool = True) -> Any:
+        def run(numbers: list[Any], values: Any) -> Any:
             return getattr(scipy_optimize(), name)(
                 lambda x: float(value(dtype.type(x), *values)),
                 float(numbers[0]),
@@ -317,13 +325,14 @@ def _bracketing(name: str) -> Callable[..., Any]:
                 xtol=xtol,
                 rtol=rtol,
                 maxiter=maxiter,
-                full_output=full,
+                full_output=True,
                 disp=disp,
-            )
+            )[1]
 
         if Handed(one, dtype).known((), None, *points):
-            return run(points, (), full_output)
-        found = _one_root(name, one, points, dtype, lambda numbers, values: run(numbers, values)[1], [], one.values)
+            found = _followed(one, run(points, ()))
+        else:
+            found = _one_root(name, one, points, dtype, run, [], one.values)
         return (found.root, found) if full_output else found.root
 
     method.__name__ = method.__qualname__ = name
@@ -418,7 +427,7 @@ def newton(
     if full_output:
         raise TypeError("newton: of arrays of unknowns leave full_output out; the root is the same")
     square = _square("newton", lambda x: func(x, *args), vector)
-    equations = Hoisted(square, start)
+    equations = Hoisted(square, start, what="newton")
     slope = lambda v: jvp(square, (v,), (np.ones_like(v),))[1]
     rows = _square("newton: fprime", lambda x: fprime(x, *args), vector)
     claims = [Claim("newton: fprime", rows, slope, start)] if callable(fprime) else []
@@ -454,8 +463,9 @@ def _on_vectors(
     given: Handed,
 ) -> Any:
     """`run(start, *values)` gives the root, or raises."""
+    start = equations.start(start)
     if given.known(claims, start):
-        return vector.tree(run(start))
+        return vector.tree(equations.followed(run(start)))
     residual = lambda v: equations.function(v, *equations.values)
     fields = {"x": ShapeDtypeStruct((vector.size,), vector.dtype)}
 
@@ -483,7 +493,7 @@ def fixed_point(
     args = _tuple(args)
     vector, start = unknown("fixed_point: x0", x0)
     mapped = _square("fixed_point", lambda x: func(x, *args), vector)
-    equations = Hoisted(lambda v: mapped(v) - v, start)
+    equations = Hoisted(lambda v: mapped(v) - v, start, what="fixed_point")
     given = Handed(equations, vector.dtype)
     step_of = given.add(func, mapped, start)
 
