@@ -102,7 +102,7 @@ class Account:
     """Of one function; its derivatives and signatures share nothing but this."""
 
     __slots__ = ("calls", "earned", "recording", "compiling", "size", "rate", "rows", "work", "latest", "idle", "decisions")
-    __slots__ += ("derivative", "selects", "rest", "strange")
+    __slots__ += ("derivative", "plain", "selects", "rest", "strange")
 
     def __init__(self) -> None:
         self.calls = 0
@@ -113,6 +113,7 @@ class Account:
         self.work = 0.0  # seconds that a call takes un-jitted, at least
         self.latest = 0.0  # the same, of the call that was recorded last
         self.derivative = False  # was it one?
+        self.plain = False  # is f known to trace nothing, so that its operations are NumPy's?
         self.selects = False  # are there both sides of choices in it, of which f computes one?
         self.rest = 0  # calls of the function itself that come next, as a recording is not repaid before
         self.strange = 0  # signatures that were observed; each that came again takes half of them away
@@ -157,8 +158,9 @@ class Account:
         room = max(room, COSTS["over"] * self.size)
         return int(max(0.0, min(room / self.rate, most_bytes() // EQUATION_BYTES)))
 
-    def observed(self, rows: int) -> None:
-        """A call has run un-jitted, with so many rows of gradients."""
+    def observed(self, rows: int, plain: bool) -> None:
+        """A call has run un-jitted, with so many rows of gradients; `plain`: it has traced nothing."""
+        self.plain = plain
         self.rows = max(self.rows, rows)
         self.size = max(self.size, COSTS["of a row"] * rows * (COSTS["recorded"] + COSTS["made ready"]))
         self._takes(rows * COSTS["row"])
@@ -194,8 +196,10 @@ class Account:
         return seconds + COSTS["derivative"] + (rows if self.rows and self.selects else max(counted, rows))
 
     def slower_by_steps(self, equations: int) -> bool:
-        """Does so long a derivative, equation by equation, take longer than the call that was recorded does un-jitted?"""
-        return self.derivative and equations * COSTS["step"] > COSTS["from below"] * self.latest
+        """Does a call take longer equation by equation than un-jitted? A plain f makes NumPy's calls, and no others."""
+        if not self.derivative:
+            return self.plain and equations * COSTS["step"] > COSTS["little"]
+        return equations * COSTS["step"] > COSTS["from below"] * self.latest
 
     def recorded_anew(self, times: float) -> None:
         """The next recording is so many times longer, as both sides of choices are in it."""

@@ -32,6 +32,7 @@ from funcad.api.border import check_leaves, flat_values, name_of, own_memory
 from funcad.configuration import config
 from funcad.host.devices import enter, error_mode
 from funcad.host.where import is_internal, noted, outside, state, written_for_others
+from funcad.ir.trace import next_level
 from funcad.jitted.account import COSTS
 from funcad.jitted.path_entries import LARGE, Resting
 from funcad.jitted.paths import LONGEST
@@ -129,7 +130,7 @@ def _unsaid() -> Callable[[str, int], None]:
 def observed(core: Any, args: tuple, kwargs: dict, in_tree: Any, leaves: list, key: Any) -> Any:
     """The result of f, as a program would give it."""
     before = {id(x): x.copy("K") for x in leaves if type(x) is np.ndarray and x.flags.writeable}
-    rows, mode = noted.rows, error_mode()
+    rows, level, mode = noted.rows, next_level(), error_mode()
     try:
         with np.errstate(all="call", call=_unsaid()):
             result = core.f(*args, **kwargs)
@@ -140,7 +141,7 @@ def observed(core: Any, args: tuple, kwargs: dict, in_tree: Any, leaves: list, k
         core.cache.forget(key)
         raise
     account = core.cache.account
-    account.observed(noted.rows - rows)
+    account.observed(noted.rows - rows, next_level() == level + 1)
     owned = own_memory(outs, outs)  # f may keep what it gives
     written = [id(x) in before and x.tobytes() != before[id(x)].tobytes() for x in outs]
     account.rest = min(core.cache.in_vain(), LONGEST)

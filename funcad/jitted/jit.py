@@ -506,14 +506,14 @@ class Core:
                 if not self._runs_plainly(error, entry, args, kwargs):
                     raise
             return self.f(*args, **kwargs)
+        if entry.itself and self._waits(entry, leaves):
+            return self.f(*args, **kwargs) if entry.written else plainly(self, args, kwargs, bool(entry.stores))
         if entry.stores:
             return self._replayed(args, kwargs, leaves, entry, key, tries)
         captured = self._captured(entry)
         if captured is None:
             return self._again(args, kwargs, entry, tries)
         inputs = [*captured, *leaves]
-        if entry.itself and self._waits(entry, inputs):
-            return plainly(self, args, kwargs)
         written = tree.leaves(self._split(args, kwargs)[1:]) if entry.written else []
         if entry.written and not may_commit(entry, written, state.observer):
             return self.f(*args, **kwargs)
@@ -527,9 +527,9 @@ class Core:
                 raise
         return self.f(*args, **kwargs)
 
-    def _waits(self, entry: Entry, inputs: list) -> bool:
+    def _waits(self, entry: Entry, leaves: list) -> bool:
         """Is f to be run in the place of a program that is not compiled yet?"""
-        if open_traces or state.abstract is not None or state.checked or state.observer is not None or any_tracer(inputs):
+        if open_traces or state.abstract is not None or state.checked or state.observer is not None or any_tracer(leaves):
             return False
         entry.itself = program_of(entry.jaxpr).waits()
         return entry.itself
@@ -809,8 +809,7 @@ class Core:
                         else:
                             if orders is not None:
                                 key, _ = self.cache.find_among(orders if entry.ordered else None, key, leaves, self.f)
-                            simple = entry.paths is None and not (entry.stores or entry.written or entry.jaxpr.has_effects)
-                            if most is not None and simple:
+                            if most is not None and entry.paths is None and not entry.jaxpr.has_effects:
                                 entry.itself = self.cache.account.slower_by_steps(len(entry.jaxpr.equations))
                             self.cache.put(key, entry)
                             successors(self.cache, key, entry)

@@ -118,7 +118,7 @@ class Resting:
         of.rest -= 1
         self.core.cache.account.called()
         try:
-            return plainly(self.core, args, kwargs)
+            return plainly(self.core, args, kwargs, self.entry is None or of.trie.stores)
         except Exception as error:
             raise for_user(error)  # noqa: B904 the same error
         except BaseException as stop:

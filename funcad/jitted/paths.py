@@ -105,7 +105,8 @@ class Paths:
             if self.rest and not trie.written:
                 self.rest -= 1
                 account.called()
-                return [plainly(core, leaves, {}) if plain else plainly(core, *attempt.arguments(leaves))]
+                given = (leaves, {}) if plain else attempt.arguments(leaves)
+                return [plainly(core, *given, trie.stores)]
             if trie.written:
                 return [self.call(core, leaves, *attempt.arguments(leaves), nothing, in_tree)]
             return [run(core, leaves, nothing, trie.on_device, attempt)]  # a written call is not taken under debug_nans
@@ -123,7 +124,7 @@ class Paths:
             self.rest -= 1
             core.cache.account.called()
             if not self.trie.written:
-                return plainly(core, args, kwargs)
+                return plainly(core, args, kwargs, self.trie.stores)
         if self.trie.written and not may_commit(self.trie, leaves, state.observer):  # type: ignore[arg-type]
             return core.f(*args, **kwargs)
         return self.run(core, leaves, donated, bool(state.checked) or device_in_use(), attempt)
@@ -289,7 +290,7 @@ class Paths:
     def _itself(self, core: Any, leaves: Sequence[Any], attempt: Attempts) -> Any:
         """A call of the function itself; what it has written and returns is the caller's own."""
         args, kwargs = attempt.arguments(leaves)
-        return core.f(*args, **kwargs) if self.trie.written else plainly(core, args, kwargs)
+        return core.f(*args, **kwargs) if self.trie.written else plainly(core, args, kwargs, self.trie.stores)
 
     def _result(self, core: Any, leaf: Leaf, outs: list[Any], leaves: Sequence[Any], donated: frozenset[int]) -> Any:
         inputs = [*leaf.consts, *leaves]
@@ -518,8 +519,8 @@ class Paths:
             self.programs = (program, *[p for p in self.programs if p is not program])
 
 
-def plainly(core: Any, args: tuple, kwargs: dict) -> Any:
-    """The function itself, un-jitted."""
+def plainly(core: Any, args: Any, kwargs: dict, keeps: bool) -> Any:
+    """The function itself, un-jitted; `keeps`: it may keep what it gives."""
     token = suppress_warnings()
     try:
         result = core.f(*args, **kwargs)
@@ -527,7 +528,9 @@ def plainly(core: Any, args: tuple, kwargs: dict) -> Any:
         restore_warnings(token)
     if type(result) is _ndarray and getrefcount(result) <= HELD_HERE and _is_own(result, (result,)):
         return result
-    return unaliased(result, [*args, *kwargs.values()], core.f)
+    if keeps and type(result) is _ndarray and result.ndim:
+        return result.copy("K")
+    return unaliased(result, [*([result] if keeps else ()), *args, *kwargs.values()], core.f)
 
 
 def _is_own(x: np.ndarray, values: Sequence[Any]) -> bool:

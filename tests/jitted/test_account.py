@@ -248,6 +248,59 @@ def test_f_runs_itself_where_a_program_that_waits_takes_longer_by_its_equations(
     assert noted.rows == before and "equations of it compiled" in j.cost().decisions[-1]
 
 
+class Model:
+    """Methods of a thousand operations on arrays, none of whose loops is rolled; `calls` is unseen by jit."""
+
+    def __init__(self):
+        self.calls, self.last = Noted(), None
+
+    def value(self, x):
+        self.calls.note(type(x) is np.ndarray)
+        for i in np.random.default_rng(0).integers(0, 3, 700):
+            x = [np.sin, np.tanh, np.arctan][i](x) + 1.0
+        return x
+
+    def stores(self, x):
+        self.last = self.value(x)
+        return self.last, x.sum()
+
+    def stores_and_asks(self, x):
+        if x[0] > 1e9:
+            raise ValueError
+        return self.stores(x)
+
+    def writes(self, x):
+        x[0] = 0.5
+        return self.value(x)
+
+    def maps(self, x):
+        return fc.vmap(self.value)(x)
+
+
+@pytest.mark.parametrize("name", ["value", "stores", "stores_and_asks", "writes", "maps"])
+def test_a_plain_function_runs_itself_while_its_program_waits(monkeypatch, name):
+    """Equation by equation it makes the same calls of NumPy, and more beside them; what traces takes longer un-jitted."""
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
+    model, other = Model(), Model()
+    j, f = fc.jit(getattr(model, name)), getattr(other, name)
+    for k in range(9):
+        x, y = np.full(4, 0.1 * k), np.full(4, 0.1 * k)
+        found, expected = fc.tree.leaves(j(x)), fc.tree.leaves(f(y))
+        np.testing.assert_array_equal(x, y)
+        for a, b in zip(found, expected):
+            np.testing.assert_array_equal(a, b)
+        found[0][:] = np.nan  # is the caller's own
+        if other.last is not None:
+            np.testing.assert_array_equal(model.last, other.last)
+    assert j.cost().compiling < j.cost().recording
+    assert len(model.calls) == 2 if name == "maps" else sum(model.calls) >= 9, list(model.calls)
+    with fc.config.set(jit_patience=1e-9):  # it is repaid
+        j(np.ones(4)), j(np.ones(4))
+        before = len(model.calls)
+        j(np.ones(4))
+    assert len(model.calls) == before or name == "stores_and_asks"  # which rests for some calls
+
+
 def straight(n):
     def f(x):
         for k in range(n):
