@@ -145,6 +145,13 @@ class Account:
     def affords_recording(self) -> bool:
         return self.affords(self.size)
 
+    def unrepaid(self) -> str | None:
+        """Why no call is recorded now; None if one is."""
+        if self.affords_recording():
+            return None
+        calls = self.until(self.size)
+        return f"a recording takes about {self.size:.2g} s, which {calls:,} more calls will have repaid"
+
     def until(self, seconds: float) -> int:
         """After how many more calls so much may be spent."""
         missing = seconds * self._doubled - self.free

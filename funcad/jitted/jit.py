@@ -23,7 +23,7 @@ from funcad.api.lane_trace import LaneTrace
 from funcad.backends.engines import program_of
 from funcad.configuration import checked_setting, config
 from funcad.control.call import call_of
-from funcad.errors import NotCompiledWarning, PathError
+from funcad.errors import FuncadError, NotCompiledWarning, PathError
 from funcad.host.devices import device_in_use
 from funcad.host.progress import many_objects
 from funcad.host.real_types import ordinary
@@ -347,7 +347,9 @@ class Jitted(Remade):
             raise raised.__cause__ from None  # type: ignore[misc]
         except Refusal as refusal:
             return UnjittedExplanation(name, str(refusal), refusal.outside)
-        except Exception:
+        except Exception as error:
+            asks = core.guards and isinstance(error, FuncadError)  # what a recording may
+            refused = refused or (core.cache.account.unrepaid() if asks else None)
             if refused is None:
                 raise
             entry = None

@@ -49,6 +49,12 @@ def long_walk(x):
     return x
 
 
+def long_walk_with_questions(x):
+    for i in range(4000):
+        x = x * 0.5 + i if x > -1e9 else x
+    return x
+
+
 def irregular(x):
     """No loop of it is rolled."""
     for i in np.random.default_rng(0).integers(0, 3, 3000):
@@ -114,6 +120,23 @@ def test_a_recording_that_is_given_up_leaves_nothing_behind():
     assert [j(float(k)) for k in range(4)] == expected
     assert shared["n"] == 4
     assert "given up" in str(j.cost())
+
+
+@pytest.mark.parametrize("transform", [lambda f: f, fc.grad], ids=["value", "grad"])
+def test_a_recording_that_was_given_up_is_told_as_the_reason(monkeypatch, transform):
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
+    j = fc.jit(transform(long_walk_with_questions))
+    with pytest.raises(fc.errors.TracerBoolConversionError):
+        j.explain(1.0)  # it was never called
+    for k in range(4):
+        j(1.0 + k)
+    found = j.explain(1.0)
+    assert "more calls will have repaid" in found.reason and "its calls run un-jitted" in str(found)
+    with pytest.raises((TypeError, ValueError), match="argument"):
+        j.explain()
+    with fc.config.set(jit_patience=1e-9):  # it is repaid
+        j(1.0), j(1.0)
+    assert j.explain(1.0).paths
 
 
 def test_a_path_that_comes_again_is_one_program(much_is_free):
