@@ -8,9 +8,10 @@ import scipy.integrate
 import scipy.interpolate
 
 import funcad
+from funcad.backends.engines import made
 from funcad.backends.interpreter import counters
 from funcad.scipy import integrate, interpolate
-from funcad.scipy.integrate import odeint
+from funcad.scipy.integrate import odeint, quadrature
 
 TIMES = np.linspace(0.0, 2.0, 5)
 
@@ -214,3 +215,28 @@ def test_complex_integrands_are_two_real_ones():
         np.testing.assert_allclose(funcad.vmap(f)(np.array([a, a])), [expected] * 2, rtol=1e-10)
         size = funcad.grad(lambda a, f=f: abs(f(a)) ** 2)(a)
         assert size == pytest.approx(2 * (np.conj(expected) * slope).real, rel=1e-8)
+
+
+AREA_WAYS = {
+    "plain": lambda f: f,
+    "grad": funcad.grad,
+    "jvp": lambda f: lambda a: funcad.jvp(f, (a,), (1.0,))[1],
+    "vmap": lambda f: lambda a: funcad.vmap(f)(np.stack([a, a + 1.0])),
+    "hessian": funcad.hessian,
+}
+
+
+@pytest.mark.parametrize("way", AREA_WAYS)
+def test_the_integrand_of_a_program_that_comes_often_is_compiled(way: str) -> None:
+    area = lambda a: scipy.integrate.quad(lambda t: np.exp(-a * t) * np.cos(3 * t) + np.tanh(a * t), 0, 2)[0]
+    derived = AREA_WAYS[way](area)
+    jitted = funcad.jit(derived)
+    jitted(1.0), jitted(1.0), derived(1.0)
+    before, compiled = made["compiled"], []
+    for k in range(quadrature.FEW + 4):
+        np.testing.assert_allclose(jitted(1.0 + 0.01 * k), derived(1.0 + 0.01 * k), rtol=1e-9, atol=1e-12)
+        compiled.append(made["compiled"] - before)
+    assert compiled[-1] > compiled[3 if way != "vmap" else 0], compiled  # where each call has two
+    for _ in range(3):
+        derived(1.0)
+    assert made["compiled"] == before + compiled[-1]

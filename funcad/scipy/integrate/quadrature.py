@@ -6,7 +6,8 @@ parameters is the integral of the integrand's derivative, by `quad` again, so al
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, repeat
 from typing import Any
 
 import numpy as np
@@ -48,6 +49,7 @@ def fixed_quad(func: Callable[..., Any], a: Any, b: Any, args: tuple = (), n: in
 # ---- quad
 
 _DOUBLE = Aval((), np.dtype(float))
+FEW = 16  # integrals of a program, which take less than to compile the integrand
 
 
 def _by_points(
@@ -55,13 +57,18 @@ def _by_points(
     a: Any,
     params: Any,
     others: Any,
-    compiled: bool = False,
-) -> Callable[..., Any]:
-    """The integrand for SciPy: f of a number, and of the leaves of params and others. `compiled`: where what holds it is."""
+    few: int,
+) -> Iterator[Callable[..., Any]]:
+    """For each integral in turn the integrand for SciPy: f of a number, and of the leaves of params and others.
+
+    It is compiled after a few of them, where what holds it may be compiled.
+    """
     leaves, structure = tree.flatten((params, others))
     flat = closure_convert(lambda x, *leaves: f(x, *structure.unflatten(leaves)), a, *leaves)[0]
-    later = compiled and any([type(concrete_value(v)) is Tracer for v in leaves])
-    return jit(flat) if later else by_points(flat)
+    points = by_points(flat)
+    if not any([type(concrete_value(v)) is Tracer for v in leaves]):
+        return repeat(points)
+    return chain(repeat(points, few), repeat(jit(flat)))
 
 
 def _by_scipy(
@@ -74,10 +81,10 @@ def _by_scipy(
 ) -> Any:
     """(integral, estimate of its error)."""
     options = {k: v for k, v in options.items() if k != "moving"}
-    value_at = _by_points(f, a, params, others)
+    integrands = _by_points(f, a, params, others, FEW)
 
     def host(a: Any, b: Any, params: Any, others: Any) -> Any:
-        leaves = tree.leaves((params, others))
+        leaves, value_at = tree.leaves((params, others)), next(integrands)
         value, error = scipy_function("integrate.quad")(lambda x: float(value_at(np.float64(x), *leaves)), a, b, **options)[:2]
         return np.float64(value), np.float64(error)
 
@@ -324,11 +331,11 @@ def _box_by_scipy(
 ) -> Any:
     """(integral, estimate of its error)."""
     out = eval_shape(f, a, params, others)
-    value_at = _by_points(f, a, params, others, compiled=True)
+    integrands = _by_points(f, a, params, others, 0)
     options = {k: v for k, v in options.items() if k != "moving"}
 
     def host(a: Any, b: Any, params: Any, others: Any) -> Any:
-        leaves = tree.leaves((params, others))
+        leaves, value_at = tree.leaves((params, others)), next(integrands)
         at = lambda x: np.array(value_at(np.float64(x), *leaves))
         integral, error = scipy_function("integrate.quad_vec")(at, float(a), float(b), **options)[:2]
         return np.asarray(integral, out.dtype), np.float64(error)
