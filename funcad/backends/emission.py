@@ -335,7 +335,7 @@ class Emission:
         return shortened(lowered(jaxpr), jaxpr.outputs, self.w.device)
 
     def unmade_broadcasts(self, equations: Sequence[Equation], keep: set[Var]) -> dict[Var, tuple]:
-        numbers = in_place.unmade_reshapes(equations, keep) if self.in_loop() and not self.w.device else {}
+        numbers = in_place.unmade_reshapes(equations, keep) if not self.w.device else {}
         return {**unmade_broadcasts(equations, keep), **numbers}
 
     def in_loop(self) -> bool:

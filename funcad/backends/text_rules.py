@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from math import prod
 from typing import Any
 
@@ -425,10 +426,16 @@ def repeated(x: Value, shape: tuple, axes: tuple) -> Expression | None:
     return Expression(f"{text}.reshape({shape_text(shape)})", fresh=True)
 
 
-def _concatenate(w: Writer, equation: Equation, operands: list[Value]) -> TextCall:
-    axis = equation.params["axis"]
-    parts = ", ".join([v.text for v in operands]) + ("," if len(operands) == 1 else "")
-    return TextCall(f"{w.np}.concatenate", [f"({parts})"], f"axis={axis}")
+def _concatenate(w: Writer, equation: Equation, operands: list[Value]) -> TextCall | Expression:
+    axis, parts = equation.params["axis"], []
+    for number, run in groupby(operands, lambda v: v.shape != v.aval.shape):
+        texts = [v.text for v in run]
+        dtype = dtype_text(w, equation.outputs[0].aval.dtype)
+        parts += [f"{w.np}.array([{', '.join(texts)}], {dtype})"] if number else texts
+    if len(parts) == 1 and number:
+        return Expression(parts[0], fresh=True)
+    comma = "," if len(parts) == 1 else ""
+    return TextCall(f"{w.np}.concatenate", [f"({', '.join(parts)}{comma})"], f"axis={axis}")
 
 
 def _select(w: Writer, equation: Equation, operands: list[Value]) -> Expression | None:

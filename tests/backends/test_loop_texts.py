@@ -192,6 +192,25 @@ def test_numbers_and_pieces_in_one_array() -> None:
     assert re.search(r"(y\d+)\[0\] = \w+\n +\1\[1:3\] = \w+\n +\1\[3\] = \w+\n", program.text), program.text
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64, np.complex64, bool])
+@pytest.mark.parametrize("derive", [False, True])
+def test_numbers_of_straight_programs_are_arrays_by_one_call(dtype: Any, derive: bool) -> None:
+    def f(x: Any, y: Any) -> Any:
+        several = [x[0], x[3], x[1] + x[2], x[0]]
+        return np.array(several), np.concatenate([x[:2], *[v.reshape(1) for v in several], y])
+
+    kind = np.dtype(dtype).kind
+    if derive and kind == "f":
+        f = grad(lambda x, y, f=f: sum([np.sum(v**2) for v in f(x, y)]), (0, 1))
+    elif derive:
+        f = funcad.vmap(f, in_axes=(1, None))
+    x, y = np.arange(4).astype(dtype), np.ones(3, dtype)
+    program = check(*lowered(f, np.stack([x, x], 1) if derive and kind != "f" else x, y))
+    if not derive:
+        assert program.text.count("np.array([") == 2 and "reshape" not in program.text, program.text
+        assert len(re.findall(r"np\.concatenate\(", program.text)) == 1, program.text
+
+
 def test_placements_in_loops_are_zeros_with_something_in_them() -> None:
     f = lambda c, xs: scan(lambda c, x: (c * grad(lambda v: np.sum(np.sin(v[1:3, ::2])))(c) + x, None), c, xs)[0]
     program = check(*lowered(f, W, np.arange(3.0)), passes=lambda j: fuse(optimize(j)))
