@@ -467,13 +467,14 @@ def closure_convert(fun: Callable[..., Any], *example_args: Any) -> tuple[Callab
     return converted, values
 
 
-def by_points(converted: Callable[..., Any]) -> Callable[..., Any]:
+def by_points(converted: Callable[..., Any], compiled: bool = False) -> Callable[..., Any]:
     """`converted(*args, *values)` of `closure_convert`, whose arguments are one array each, for NumPy's arrays and numbers.
 
-    For solvers, which ask one point after the other. Each bit is NumPy's, as differences by steps of 1e-8 want it.
+    For solvers, which ask one point after the other. Unless `compiled`, each bit is NumPy's, as differences want it.
     """
     jaxpr, fixed, structure = converted.traced  # type: ignore[attr-defined]
-    program = interpreter.program_of(control_call.interned(jaxpr))
+    program = control_call.interned(jaxpr)
+    run = functools.partial(control_call.run_jaxpr, program) if compiled else interpreter.program_of(program).run
     places = [i for i, c in enumerate(fixed) if c is None]
     n_args = len(jaxpr.inputs) - len(fixed)
 
@@ -481,6 +482,6 @@ def by_points(converted: Callable[..., Any]) -> Callable[..., Any]:
         operands = [*fixed, *args[:n_args]]
         for i, value in zip(places, args[n_args:]):
             operands[i] = value
-        return structure.unflatten(program.run(operands))
+        return structure.unflatten(run(operands))
 
     return at

@@ -18,18 +18,17 @@ from funcad import tree
 from funcad.api.border import name_of
 from funcad.api.jacobian import jacfwd
 from funcad.configuration import mirrors
-from funcad.control.rules import closure_convert
+from funcad.control.rules import by_points, closure_convert
 from funcad.control.solve import custom_root
 from funcad.host.devices import namespace_of
 from funcad.host.progress import counted, working
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
-from funcad.jitted.jit import jit
 from funcad.numpy.promote import array_of
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.shape import concatenate, reshape
 from funcad.scipy.door import scipy_function
-from funcad.scipy.integrate.ode import RK23, RK45, Options, floats, integrate, prepared, sign_of
+from funcad.scipy.integrate.ode import RK23, RK45, Options, floats, integrate, prepared, sign_of, slopes_jacobian
 from funcad.scipy.interpolate.splines import CubicHermiteSpline
 from funcad.scipy.optimize.implicit import Claim, implicit_root, result_of, warn_failure
 
@@ -101,13 +100,12 @@ class _Problem:
                 "solve_ivp outside jit and vmap, with what is around it jitted."
             )
         y0, ends, params, others, of_events = known
-        rate = jit(lambda y, t: self.f(y, t, params, others))
         options = dict(self.options)
         if self.method in ("Radau", "BDF", "LSODA") and dtype_of(y0).kind == "f":
-            slope = jit(jacfwd(lambda y, t: self.f(y, t, params, others)))
-            options["jac"] = lambda t, y: np.asarray(slope(y, np.float64(t)))
+            options["jac"] = lambda t, y: np.asarray(slopes_jacobian(self.f, (), y, np.float64(t), params, others))
         return scipy_function("integrate.solve_ivp")(
-            lambda t, y: np.asarray(rate(y, np.float64(t))), [float(e) for e in ends], np.asarray(y0), self.method,
+            lambda t, y: np.asarray(self.f(y, np.float64(t), params, others)),
+            [float(e) for e in ends], np.asarray(y0), self.method,
             t_eval, dense, [e.for_scipy(values) for e, values in zip(events, of_events)] or None, **options,
         )  # fmt: skip
 
@@ -121,8 +119,8 @@ class _Event:
         self.function, self.values = closure_convert(one, problem.ends[0], problem.y0)
 
     def for_scipy(self, values: Sequence[Any]) -> Callable[..., Any]:
-        of_values = jit(lambda t, y: self.function(t, y, *values))
-        event = lambda t, y: float(of_values(np.float64(t), y))
+        of_values = by_points(self.function, compiled=True)
+        event = lambda t, y: float(of_values(np.float64(t), y, *values))
         for name in ("terminal", "direction"):
             if hasattr(self.original, name):
                 setattr(event, name, getattr(self.original, name))
@@ -274,7 +272,7 @@ def _on_values(f: Callable[..., Any]) -> Callable[..., Any]:
                     "solve_bvp chooses the nodes of its mesh by values, which there are not inside jit and vmap.\n"
                     "Remedy: solve_bvp outside of them (grad, jvp and jacobians are fine), with what is around it jitted."
                 )
-            traced[shapes] = jit(function), known
+            traced[shapes] = by_points(function, compiled=True), known
         function, known = traced[shapes]
         return np.asarray(function(*args, *known))
 

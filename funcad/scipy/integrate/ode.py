@@ -11,6 +11,7 @@ every number in the state and the parameters, forwards, and multiplies.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -22,14 +23,20 @@ from funcad.api.jacobian import jacfwd
 from funcad.api.tools import ShapeDtypeStruct
 from funcad.api.vjp import jvp, vjp
 from funcad.api.vmap import vmap
+from funcad.control.call import call, interned, memoised
 from funcad.control.callback import pure_callback
 from funcad.control.rules import closure_convert
 from funcad.control.scan import scan
 from funcad.control.while_loop import while_loop
 from funcad.custom.custom_vjp import custom_vjp
+from funcad.host.devices import namespace_of
 from funcad.host.progress import working
+from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, dtype_of, is_inexact, said, shape_of
+from funcad.ir.jaxpr import Jaxpr, split
+from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.memo import Table
 from funcad.numpy.promote import array_of
 from funcad.primitives.conversion import convert, real, stop_gradient
 from funcad.primitives.families import REAL
@@ -38,6 +45,7 @@ from funcad.primitives.shape import reshape
 from funcad.scipy.constants import constant
 from funcad.scipy.door import scipy_function
 from funcad.scipy.optimize.implicit import Hoisted
+from funcad.tree.same import same_key
 
 # -- embedded Runge-Kutta methods with step control and dense output, on a state that is one vector
 #
@@ -220,6 +228,56 @@ def solve_by_scipy(rate: Callable[..., Any], y0: Any, times: Any, options: Optio
 # ---------------------------------------------------------------- the solver and its rules
 
 
+class Slopes(NamedTuple):
+    """f(y, t, params, others) as a program of what func read, its arguments, y and t; equal if the programs are."""
+
+    program: Jaxpr
+    floats: tuple[bool, ...]  # which of the values are among the params
+    structure: Any  # of y
+
+    def __call__(self, y: Any, t: Any, params: Any, others: Any) -> Any:
+        known, unknown = iter(params), iter(others)
+        values = [next(known) if is_float else next(unknown) for is_float in self.floats]
+        leaves = tree.leaves(y)
+        slopes = call(self.program, *values, *leaves, t, name="slopes")
+        return self.structure.unflatten([convert(array_of(s), dtype_of(x)) for s, x in zip(slopes, leaves)])
+
+
+_rules = functools.partial(Table, "integrate.rules", "a rule and its operands: its program", 64)
+
+
+def _found_again(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """The rule as a program, which hangs on that of `Slopes`: un-jitted calls trace, derive and compile it once for all."""
+
+    @functools.wraps(rule)
+    def run(f: Any, options: Sequence[Any], *operands: Any) -> Any:
+        leaves, structure = tree.flatten(operands)
+        if type(f) is not Slopes or f.program.axis_names:
+            return rule(f, options, *operands)
+        changing = [is_a(x, (np.ndarray, list)) for x in options]
+        if any(changing) or namespace_of(leaves) is not np:
+            return rule(f, options, *operands)
+        avals = list(map(aval_of, leaves))
+
+        def make() -> tuple:
+            results = []
+
+            def flat(*leaves: Any) -> list[Any]:
+                outs, found = tree.flatten(rule(f, options, *structure.unflatten(leaves)))
+                results.append(found)
+                return outs
+
+            made = trace_function(flat, avals, name=rule.__name__, staging=True)
+            return (*made, results[-1])
+
+        rules = memoised(f.program, "integrate", _rules)
+        key = rule, f[1:], same_key(options), structure, *avals
+        jaxpr, consts, found = rules.get(key) or rules.put(key, make())
+        return found.unflatten(call(jaxpr, *consts, *leaves, name=rule.__name__))
+
+    return run
+
+
 def _pack(leaves: Sequence[Any], dtype: np.dtype) -> Any:
     """The leaves as one vector."""
     flat = []
@@ -242,6 +300,7 @@ def _unpack(vector: Any, avals: Sequence[Any], lead: tuple = ()) -> list[Any]:
     return leaves
 
 
+@_found_again
 def _trajectory(f: Callable[..., Any], options: Options, y0: Any, times: Any, params: Any, others: Any) -> Any:
     """y at all times, with a leading axis; f is f(y, t, params, others)."""
     leaves, structure = tree.flatten(y0)
@@ -321,7 +380,7 @@ def _by_sensitivities(f: Any, options: Options, residuals: Any, cts: Any) -> tup
         def along(unit: Any, i: int = i) -> Any:
             direction = structure.unflatten([unit if k == i else np.zeros_like(v) for k, v in enumerate(leaves)])
             start = (first, times, params, others)
-            moved = _tangent(f, options, start, (direction[0], None, direction[1], None))[1]
+            moved = _tangent(f, options, start, (direction[0], None, direction[1]))[1]
             return sum(np.sum(a * convert(b, dtype_of(a))) for a, b in zip(tree.leaves(moved), tree.leaves(cts)))
 
         units = np.eye(aval_of(x).size, dtype=dtype_of(x)).reshape(-1, *shape_of(x))
@@ -334,6 +393,7 @@ def _by_sensitivities(f: Any, options: Options, residuals: Any, cts: Any) -> tup
     return y0_bar, t_bars - t0_bar * np.eye(1, shape_of(times)[0], dtype=dtype)[0], params_bar, None
 
 
+@_found_again
 def _backward(f: Any, options: Options, residuals: Any, cts: Any) -> tuple:
     if options.is_stiff:
         return _by_sensitivities(f, options, residuals, cts)
@@ -366,9 +426,10 @@ def _backward(f: Any, options: Options, residuals: Any, cts: Any) -> tuple:
     return (*_scaled((y0_bar, times_bar, params_bar), scale), None)
 
 
+@_found_again
 def _tangent(f: Any, options: Options, primals: tuple, tangents: tuple) -> tuple[Any, Any]:
     y0, times, params, others = primals
-    ty0, t_times, t_params, _ = tangents
+    ty0, t_times, t_params = tangents
     ty0, t_params = [
         tree.map(_instantiated, x, t) if t is not None else tree.map(np.zeros_like, x)
         for x, t in ((y0, ty0), (params, t_params))
@@ -392,15 +453,24 @@ def _tangent(f: Any, options: Options, primals: tuple, tangents: tuple) -> tuple
     return ys, _scaled(tree.map(with_times, tys, slopes), scale)
 
 
+def _moved(f: Any, options: Options, primals: tuple, tangents: tuple) -> Any:
+    return _tangent(f, options, primals, tangents[:3])  # of the others there are none
+
+
 def _instantiated(x: Any, t: Any) -> Any:
     return np.zeros_like(x) if t is None else t
 
 
 integrate.defvjp(_forward, _backward)
-integrate.defjvp(_tangent)
+integrate.defjvp(_moved)
 
 
 # ---------------------------------------------------------------- JAX's odeint
+
+
+@_found_again
+def slopes_jacobian(f: Any, options: Any, y: Any, t: Any, params: Any, others: Any) -> Any:
+    return jacfwd(f)(y, t, params, others)
 
 
 def floats(y0: Any, what: str) -> Any:
@@ -414,35 +484,29 @@ def floats(y0: Any, what: str) -> Any:
     return structure.unflatten(arrays)
 
 
-def prepared(func: Callable[..., Any], y0: Any, t0: Any, args: tuple, what: str) -> tuple[Any, Any, Any]:
+def prepared(func: Callable[..., Any], y0: Any, t0: Any, args: tuple, what: str) -> tuple[Slopes, Any, Any]:
     """(f(y, t, params, others), params, others): what func reads, as arguments, apart by whether they have derivatives."""
     args = tree.map(array_of, args)
+    leaves, expected = tree.flatten(y0)
     converted, values = closure_convert(func, y0, t0, *args)
-    leaves, structure = tree.flatten((args, tuple(values)))
-    floats = [is_inexact(aval_of(x)) for x in leaves]
-    params = [x for x, is_float in zip(leaves, floats) if is_float]
-    others = [x for x, is_float in zip(leaves, floats) if not is_float]
-    expected = tree.structure(y0)
-    shapes = [shape_of(x) for x in tree.leaves(y0)]
-    dtypes = [dtype_of(x) for x in tree.leaves(y0)]
-
-    def f(y: Any, t: Any, params: Any, others: Any) -> Any:
-        known, unknown = iter(params), iter(others)
-        args, values = structure.unflatten([next(known) if is_float else next(unknown) for is_float in floats])
-        slope = converted(y, t, *args, *values)
-        found, found_tree = tree.flatten(slope)
-        if found_tree != expected:
-            raise TypeError(f"{what}: " + tree.describe_difference(found_tree, expected, "what func returns", "the state"))
-        result = []
-        for x, shape, dtype in zip(found, shapes, dtypes):
-            if shape_of(x) != shape:
-                raise ValueError(f"{what}: func must return the state's shapes; it returned {said(x)} for {shape}")
-            if dtype_of(x).kind == "c" and dtype.kind != "c":
-                raise TypeError(f"{what}: func returned complex values for a real state; start from y0.astype(complex)")
-            result.append(convert(array_of(x), dtype))
-        return found_tree.unflatten(result)
-
-    return f, params, others
+    jaxpr, fixed, found = converted.traced  # type: ignore[attr-defined]
+    if found != expected:
+        raise TypeError(f"{what}: " + tree.describe_difference(found, expected, "what func returns", "the state"))
+    for x, out in zip(leaves, jaxpr.out_avals):
+        if out.shape != shape_of(x):
+            raise ValueError(f"{what}: func must return the state's shapes; it returned {out:a} for {shape_of(x)}")
+        if out.dtype.kind == "c" and dtype_of(x).kind != "c":
+            raise TypeError(f"{what}: func returned complex values for a real state; start from y0.astype(complex)")
+    read, state, rest = split(jaxpr.inputs, len(fixed), len(leaves) + 1)
+    program = Jaxpr((*read, *rest, *state), jaxpr.equations, jaxpr.outputs)
+    traced = iter(values)
+    given = [next(traced) if c is None else c for c in fixed]
+    given += tree.leaves(args)
+    known = [c is not None for c in fixed] + [False] * len(rest)
+    floats = tuple([not c and is_inexact(aval_of(x)) for x, c in zip(given, known)])
+    params = [x for x, is_float in zip(given, floats) if is_float]
+    others = [x for x, is_float in zip(given, floats) if not is_float]
+    return Slopes(interned(program), floats, expected), params, others
 
 
 def odeint(
