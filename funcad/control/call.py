@@ -19,7 +19,7 @@ from funcad.configuration import config
 from funcad.host.locks import held_over_forks
 from funcad.ir.aval import Aval, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, prune
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, prune, stays
 from funcad.ir.primitive import Primitive, is_linear
 from funcad.ir.trace import trace_function
 from funcad.masks.masked_rules import masked_push
@@ -249,7 +249,7 @@ def rewire(jaxpr: Jaxpr, inputs: Sequence[Var], outputs: Sequence[Any], equation
     live = {o for o in outputs if type(o) is Var}
     kept = []
     for equation in reversed(every):
-        if any(o in live for o in equation.outputs) or equation_has_effects(equation):
+        if any(o in live for o in equation.outputs) or stays(equation):
             kept.append(equation)
             live.update(a for a in equation.inputs if type(a) is Var)
     return Jaxpr(tuple(inputs), tuple(reversed(kept)), tuple(outputs))

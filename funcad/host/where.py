@@ -83,7 +83,7 @@ class _Tracing:
 
     __slots__ = (
         *("threads", "ready", "prepare", "learned", "lend", "lending", "door_of", "origin", "shown_code"),
-        *("own_code", "own_answer", "by_own_code", "added"),
+        *("own_code", "own_answer", "by_own_code", "added", "keep"),
     )
 
     def __init__(self) -> None:
@@ -98,6 +98,7 @@ class _Tracing:
         self.own_answer: Callable[[Any], Any] = lambda f: None  # who answers for a function without a rule: its own code
         self.lending: Callable[..., Any] = lambda f, how=None: f  # f, to which is lent whatever it makes (reads/lending.py)
         self.lend: Callable[[Any], Any] = lambda x: x  # makes an array one that can be written with traced values
+        self.keep: Any = None  # records what may fail, and stays where that is in a `try` (jitted/handlers.py)
         self.added: Callable[[Any], Any] = lambda x: x  # stands for a traced array in `x[index] += value` (numpy/added.py)
 
     @contextmanager

@@ -119,18 +119,21 @@ class Jaxpr:
     @property
     def has_effects(self) -> bool:
         """Does running this program do something besides computing its outputs?"""
-        answer = self.memo.get("has_effects")
-        if answer is None:
-            answer = self.memo.setdefault("has_effects", any(map(equation_has_effects, self.equations)))
-        return answer
+        return self._any("has_effects", equation_has_effects)
 
     @property
     def may_fail(self) -> bool:
         """May it refuse values, see `Primitive.fails`?"""
-        answer = self.memo.get("may_fail")
-        if answer is None:
-            answer = self.memo.setdefault("may_fail", any(may_fail(e.primitive, e.params) for e in self.equations))
-        return answer
+        return self._any("may_fail", lambda e: may_fail(e.primitive, e.params))
+
+    @property
+    def stays(self) -> bool:
+        """Has it equations that are never removed?"""
+        return self._any("stays", stays)
+
+    def _any(self, name: str, of_equation: Callable[[Equation], bool]) -> bool:
+        found = self.memo.get(name)
+        return self.memo.setdefault(name, any(map(of_equation, self.equations))) if found is None else found
 
     @property
     def axis_names(self) -> frozenset[Any]:
@@ -198,6 +201,12 @@ def equation_has_effects(equation: Equation) -> bool:
     return primitive.effect or (primitive.multiple and any(j.has_effects for j in subjaxprs(params)))
 
 
+def stays(equation: Equation) -> bool:
+    """Is it to run though nobody reads its results?"""
+    primitive, _, params, _, _ = equation
+    return primitive.effect or primitive.asserts or (primitive.multiple and any(j.stays for j in subjaxprs(params)))
+
+
 def may_fail(primitive: Primitive, params: Params) -> bool:
     return primitive.fails or (primitive.multiple and any(j.may_fail for j in subjaxprs(params)))
 
@@ -235,7 +244,7 @@ def prune(jaxpr: Jaxpr, keep: Sequence[bool] | None = None, effects: bool = True
     kept = []
     for equation in reversed(jaxpr.equations):
         read = not live.isdisjoint(equation.outputs)
-        if read or effects and (equation.primitive.asserts or equation_has_effects(equation)):
+        if read or effects and stays(equation):
             kept.append(equation)
             live.update(a for a in equation.inputs if type(a) is Var)
     if len(kept) == len(jaxpr.equations) and len(outputs) == len(jaxpr.outputs):

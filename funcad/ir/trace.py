@@ -170,7 +170,7 @@ class AbstractTrace(Trace):
         self.recorder = None
         self.around: tuple[Any, Any] | None = None  # the staging and the abstract trace around it, while a function runs in it
         self.seeded = False  # has its function seeded NumPy's generator?
-        self.tries: Callable[[Primitive, Sequence[Value], Params], Any] | None = None  # records what may fail
+        self.tries: Callable[..., Any] | None = None  # records what may fail; so do the traces inside it
         self.hoisted: list[Value] = []  # values of outer traces that were made here: they may be written here
         self.locks = Locks()
         self.protect = protect or self.locks.guard  # keeps a captured array safe; Locks: until the trace closes
@@ -229,7 +229,7 @@ class AbstractTrace(Trace):
         if self.closed:
             raise leaked(next(a for a in args if type(a) is Tracer and a.owner is self))
         if self.tries is not None and (primitive.fails or primitive.multiple) and may_fail(primitive, params):
-            return self.tries(primitive, args, params)
+            return self.tries(self, primitive, args, params)
         atoms = []
         avals = []
         for a in args:
@@ -333,6 +333,8 @@ def trace_function(
     """
     trace = AbstractTrace(name, with_modes=with_modes)
     trace.recorder = recorder
+    if abstract:
+        trace.tries = state.abstract and state.abstract.tries or tracing.keep
     found = array_type(beside if given is None else given.values)
     if found is not np.ndarray:
         trace.array = found

@@ -17,8 +17,9 @@ from collections.abc import Iterator
 from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
-from funcad.host.where import handlers_around, is_internal
+from funcad.host.where import handlers_around, is_internal, tracing
 from funcad.memo import remembers
+from funcad.primitives.python_numbers import kept
 from funcad.reads.code_reads import is_library
 
 _KEEPING = (contextlib.suppress, contextlib.ExitStack)  # of the managers that come with Python
@@ -34,6 +35,23 @@ def inside_try(outermost: CodeType) -> bool:
                 return True
         frame = frame.f_back
     return False
+
+
+def keep(trace: Any, primitive: Any, args: Any, params: Any, outermost: CodeType | None = None) -> Any:
+    """Record an operation that may fail, of a program that runs later: inside a `try` it is there for its error, and stays."""
+    around, tries, trace.tries = trace, trace.tries, None
+    while outermost is None and around is not None:
+        root, around = around, around.outer
+    try:
+        out = trace.record(primitive, args, params)
+        if not primitive.asserts and inside_try(outermost or getattr(root.function, "__code__", keep.__code__)):
+            list(map(kept, out if primitive.multiple else [out]))
+        return out
+    finally:
+        trace.tries = tries
+
+
+tracing.keep = keep
 
 
 @remembers(1024)

@@ -45,11 +45,11 @@ from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.jitted.account import COSTS, Abandoned, Equations, most_bytes
-from funcad.jitted.handlers import inside_try
+from funcad.jitted.handlers import inside_try, keep
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.primitives.host import HostCall, debug_callback_p, host_read_p
 from funcad.primitives.placement import on_device_of, put
-from funcad.primitives.python_numbers import NotTheSame
+from funcad.primitives.python_numbers import NotTheSame, kept
 from funcad.reads.refusals import Raised, Refusal, Unplaced
 from funcad.reads.selections import narrow
 from funcad.tree.same import same_key
@@ -402,20 +402,23 @@ class Recorder:
             return False
         return self._node is None and bool(node.children) or seldom > 1 and seldom * COSTS["seldom"] > sum(ways)
 
-    def record(self, primitive: Primitive, args: Sequence[Any], params: Params) -> Any:
+    def record(self, trace: Any, primitive: Primitive, args: Sequence[Any], params: Params) -> Any:
         """Record an operation that may fail: inside a `try` it is a segment of its own, whose end says whether it did."""
-        trace = self._trace
+        if trace is not self._trace:
+            return keep(trace, primitive, args, params, self._entered)
         trace.tries = None
         try:
             tried = inside_try(self._entered)
+            read = next((a for a in args if type(a) is Tracer and a.owner is trace), None)
             if tried:
-                self.answer(next(a for a in args if type(a) is Tracer and a.owner is trace), "reached")
+                self.answer(read, "reached")
             out = trace.record(primitive, args, params)
+            outs = [kept(x) for x in out] if tried and primitive.multiple else [out]
+            if tried:
+                self.answer(outs[0] if outs else read, "success")
+            return out
         finally:
             trace.tries = self.record
-        if tried:
-            self.answer(out[0] if primitive.multiple else out, "success")
-        return out
 
     def shown(self, x: Tracer, text: bool) -> Any:
         """The value behind x: for a text it is asked for, for who only looks (`repr`) it is no guard."""
@@ -481,7 +484,8 @@ class Recorder:
                 except Exception as error:
                     self.whole, self._node = False, None  # what follows, if the user catches it, is no known segment
                     self.failed.update([(v, error) for v in outputs])
-                    caught = self._at_end and self._ran == end and not isinstance(error, NotTheSame)
+                    last = all([e.primitive is kept for e in equations[self._ran : end]])
+                    caught = self._at_end and last and not isinstance(error, NotTheSame)
                     if isinstance(error, REFUSALS) and self._inside and not caught:
                         self._escaped = error
                         raise _Escaped from None

@@ -31,7 +31,7 @@ import numpy as np
 
 from funcad.ir.aval import Aval, StackAval
 from funcad.ir.interpret import walk
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, split
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, split, stays
 from funcad.ir.trace import trace_function
 from funcad.passes.lower import split_up
 from funcad.passes.masked_products import cleared, masked_product, outer, spread, worth, written
@@ -649,7 +649,7 @@ def _live(equations: Sequence[Equation], outputs: Sequence[Any]) -> list[Equatio
     live = {o for o in outputs if type(o) is Var}
     kept = []
     for e in reversed(equations):
-        if any([v in live for v in e.outputs]):
+        if any([v in live for v in e.outputs]) or stays(e):
             kept.append(e)
             live.update([a for a in e.inputs if type(a) is Var])
     return kept[::-1]

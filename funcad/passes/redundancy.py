@@ -14,7 +14,7 @@ from heapq import heapify, heappop, heappush
 from typing import Any, NamedTuple
 
 from funcad.ir.aval import Aval
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, params_key, split
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, params_key, split, stays
 from funcad.passes.rewrite import Work, fits, recast, rewrite
 from funcad.passes.subprograms import called, kind_of, program_key, with_subprograms
 from funcad.primitives.basic_indexing import basic_index_p
@@ -235,13 +235,10 @@ class _Cutter:
                 kind = kind_of(equation)
                 if kind is not None and kind in _CUTS:
                     nested[i] = kind
-                if equation_has_effects(equation):
-                    seen[i] = 1
-                    if i not in nested:
-                        stack += equation.inputs
-            elif primitive.effect or primitive.asserts:
+            if stays(equation):
                 seen[i] = 1
-                stack += equation.inputs
+                if i not in nested:
+                    stack += equation.inputs
         pending = [-i for i in nested if seen[i]]  # a heap, the last equation first
         heapify(pending)
         asked = set(pending)

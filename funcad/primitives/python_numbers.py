@@ -75,6 +75,20 @@ checked = Primitive(
     may_share=True,
 )
 
+# behind an operation in a `try`: that may fail, so it is not removed
+kept = Primitive(
+    "kept",
+    lambda xp, x: x,
+    lambda x: Aval(x.shape, x.dtype, x.weak),
+    jvp=lambda tangents, out, x: tangents[0],
+    transpose=lambda ct, x: [ct],
+    batch=batched_with(lambda: kept),
+    square=exact_square,
+    asserts=True,
+    may_share=True,
+    silent=True,
+)
+
 
 def _round_impl(xp: Any, x: Any, *, digits: int) -> Any:
     if type(x) is float:

@@ -81,6 +81,7 @@ SPECS = [
         python_numbers.checked, lambda x, y: python_numbers.checked(x * 1.0, x, y, function="/"),
         [(np.array([0.5, -1.0]), np.array([2.0, 3.0])), (np.float64(0.5), np.float64(2.0))], nondiff=(1,),
     ),
+    spec(python_numbers.kept, python_numbers.kept, [(np.array([0.5, -1.0]),)]),
     spec(
         python_numbers.round_p, python_numbers.round_p, [(np.array([0.15, -1.25, 2.675]),), (np.float64(0.35),)],
         params={"digits": 1}, order=0, reference=np.vectorize(lambda v: round(float(v), 1)),

@@ -1,0 +1,142 @@
+"""A check in a `try`, whose result nobody reads, in a function that is traced inside another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import funcad as fc
+
+X = np.array([1.0, -2.0])
+
+
+def cholesky(x: Any) -> Any:
+    try:
+        np.linalg.cholesky(np.eye(2) * x)
+    except np.linalg.LinAlgError:
+        return x * 2.0
+    return x * 3.0
+
+
+def solve(x: Any) -> Any:
+    try:
+        c = np.linalg.solve(np.eye(2) * (x + 2.0), np.ones(2))  # noqa: F841
+    except np.linalg.LinAlgError:
+        return x * 2.0
+    return x * 3.0
+
+
+def returns_inside(x: Any) -> Any:
+    try:
+        np.linalg.cholesky(np.eye(2) * x)
+        return x * 3.0
+    except np.linalg.LinAlgError:
+        return x * 2.0
+
+
+def raises_another(x: Any) -> Any:
+    try:
+        try:
+            np.linalg.cholesky(np.eye(2) * x)
+        except np.linalg.LinAlgError as error:
+            raise RuntimeError("not positive") from error
+        return x * 3.0
+    except RuntimeError:
+        return x * 2.0
+
+
+_inverse = fc.jit(lambda x: (x, np.linalg.inv(np.eye(2) * (x + 2.0))))
+
+
+def calls_a_jitted_one(x: Any) -> Any:
+    try:
+        _inverse(x)
+    except np.linalg.LinAlgError:
+        return x * 2.0
+    return x * 3.0
+
+
+def ends_with_finally(x: Any) -> Any:
+    done = []
+    try:
+        np.linalg.cholesky(np.eye(2) * x)
+    finally:
+        done.append(1)
+    return x * 3.0
+
+
+def _by_jvp(f: Any) -> Any:
+    made = fc.custom_jvp(f)
+    made.defjvp(lambda primals, tangents: fc.jvp(f, primals, tangents))
+    return made
+
+
+def _by_vjp(f: Any) -> Any:
+    made = fc.custom_vjp(f)
+    made.defvjp(lambda x: fc.vjp(f, x), lambda pull, ct: pull(ct))
+    return made
+
+
+def _total(f: Any) -> Callable[[Any], Any]:
+    return lambda x: np.sum(f(x))
+
+
+def _chosen(f: Any) -> Callable[[Any], Any]:
+    return lambda x: fc.cond(x < 9.0, f, f, x)
+
+
+VALUE, SLOPE = np.array([3.0, -4.0]), np.array([3.0, 2.0])
+WAYS = {  # what is called, its argument, and what it gives
+    "vmap": (lambda f: fc.jit(fc.vmap(f)), X, VALUE),
+    "vmap of vmap": (lambda f: fc.jit(fc.vmap(fc.vmap(f))), X[None], VALUE[None]),
+    "sum": (lambda f: fc.jit(_total(fc.vmap(f))), X, -1.0),
+    "grad inside": (lambda f: fc.jit(fc.grad(_total(fc.vmap(f)))), X, SLOPE),
+    "grad outside": (lambda f: fc.grad(_total(fc.jit(fc.vmap(f)))), X, SLOPE),
+    "vmap of grad": (lambda f: fc.jit(fc.vmap(fc.grad(f))), X, SLOPE),
+    "jvp": (lambda f: fc.jit(lambda x: fc.jvp(fc.vmap(f), (x,), (np.ones(2),))[1]), X, SLOPE),
+    "custom_jvp": (lambda f: fc.jit(_by_jvp(f)), -2.0, -4.0),
+    "custom_vjp": (lambda f: fc.jit(_by_vjp(f)), -2.0, -4.0),
+    "cond": (lambda f: fc.jit(_chosen(f)), -2.0, -4.0),
+    "grad of cond": (lambda f: fc.jit(fc.grad(_chosen(f))), -2.0, 2.0),
+    "jit alone": (fc.jit, -2.0, -4.0),
+    "vmap of cond, un-jitted": (lambda f: fc.vmap(_chosen(f)), X, VALUE),
+    "grad of vmap of cond, un-jitted": (lambda f: fc.grad(_total(fc.vmap(_chosen(f)))), X, SLOPE),
+}
+CHECKED = [cholesky, solve, returns_inside, raises_another, calls_a_jitted_one]
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("f", CHECKED)
+def test_a_check_that_fails_is_seen_by_its_try(f: Any, way: str) -> None:
+    made, x, expected = WAYS[way]
+    g = made(f)
+    for _ in range(4):
+        np.testing.assert_array_equal(g(x), expected)
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_check_that_fails_before_finally_is_raised(way: str) -> None:
+    made, x, _ = WAYS[way]
+    g = made(ends_with_finally)
+    for _ in range(4):
+        with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+            g(x)
+
+
+@pytest.mark.parametrize("jitted", [False, True])
+@pytest.mark.parametrize("f", [cholesky, solve])
+def test_in_a_loop_it_is_raised_at_every_call(f: Any, jitted: bool) -> None:
+    loops: list[tuple[Any, Any]] = [
+        (lambda x: fc.scan(lambda c, v: (c, f(v)), 0.0, x)[1], X),
+        (fc.grad(lambda x: np.sum(fc.scan(lambda c, v: (c, f(v)), 0.0, x)[1])), X),
+        (lambda x: fc.while_loop(lambda c: c[0] < 2, lambda c: (c[0] + 1, f(c[1])), (0, x)), -2.0),
+    ]
+    for loop, x in loops:
+        g = fc.jit(loop) if jitted else loop
+        for _ in range(3):
+            with pytest.raises(np.linalg.LinAlgError) as caught:
+                g(x)
+            assert any("funcad.cond" in note for note in caught.value.__notes__)
