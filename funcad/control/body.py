@@ -106,7 +106,8 @@ def trace_carry(
     avals = list(map(strip_literal, carry))
     n = len(avals)
     while True:
-        jaxpr, consts = trace_function(f, [*avals, *rest], name=f"the body of {what}", staging=staging, beside=inputs)
+        name = f"the body of {what}"
+        jaxpr, consts = trace_function(f, [*avals, *rest], name=name, staging=staging, with_modes=None, beside=inputs)
         found = [
             _next_carry(what, a, o.aval, structure, i)
             for i, (a, o) in enumerate(zip(avals, jaxpr.outputs))

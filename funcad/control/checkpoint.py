@@ -28,7 +28,7 @@ from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.interpret import walk
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, may_fail, prune, subjaxprs, used_inputs
 from funcad.ir.primitive import Primitive, is_linear
-from funcad.ir.trace import trace_function
+from funcad.ir.trace import Raising, trace_function
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import masked_push
 from funcad.passes.subprograms import with_programs
@@ -534,7 +534,11 @@ def checkpoint(
         store = OutTree()
         flat = with_truths(flat_function(merged, in_tree, store), leaves)
         avals = [aval_of(x) for x in leaves]
-        jaxpr, consts = trace_function(flat, avals, name=f"checkpoint({name_of(fun)})", staging=True, given=Given(leaves))
+        name = f"checkpoint({name_of(fun)})"
+        try:
+            jaxpr, consts = trace_function(flat, avals, name=name, staging=True, with_modes=None, given=Given(leaves))
+        except Raising:
+            return runs(fun)(*args, **kwargs)
         if state.abstract is not None and state.abstract.recorder is not None and any(map(_is_caught, jaxpr.equations)):
             return runs(fun)(*args, **kwargs)  # in whose trace a `try` makes paths
         try:

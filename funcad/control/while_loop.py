@@ -92,7 +92,8 @@ def run_while(what: str, cond_fun: Any, body_fun: Any, init: Any, names: tuple[s
             )
         return leaves
 
-    cond, cond_consts = trace_function(test, avals, name=f"the condition of {what}", staging=True, beside=carry)
+    name = f"the condition of {what}"
+    cond, cond_consts = trace_function(test, avals, name=name, staging=True, with_modes=None, beside=carry)
     cond = interned(coerce(cond, [Aval((), np.dtype(bool))]))
     inputs = [*cond_consts, *consts, *strengthened(carry, avals)]
     outs = loop_p(*inputs, loop=Loop(jaxpr, len(consts), len(carry), budget=budget, cond=cond))
