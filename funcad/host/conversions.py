@@ -661,7 +661,9 @@ def no_array(
     library, names = caller()
     name = names[0].rpartition(".")[2] if names else ""
     # np.fill_diagonal(K, x); of an array of objects, whose elements are traced, a.astype(float)
-    method = called.rpartition(".")[2] if "." in called and (function is None or _of_array(function)) else ""
+    method = ""
+    if "." in called and (function is None or _of_array(function)):
+        method = called.rpartition(".")[2]
     writes = name in WRITING_NAMES and name not in ("sort", "partition")  # NumPy's functions of these names copy
     if library == "numpy" and writes or how == "float" and method == "astype":
         library = "store"

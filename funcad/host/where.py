@@ -324,9 +324,11 @@ def users_text() -> tuple[str, str, str]:
 
 def opening(text: str, pair: str) -> int:
     """Where the bracket is opened with whose end the text ends; 0 if nowhere behind its first letter."""
-    first, last = pair
-    starts = (i for i in range(len(text) - 1, 0, -1) if text[i] == first and text[i:].count(first) == text[i:].count(last))
-    return next(starts, 0)
+    first, last = tuple(pair)
+    for i in range(len(text) - 1, 0, -1):
+        if text[i] == first and text[i:].count(first) == text[i:].count(last):
+            return i
+    return 0
 
 
 def callee() -> tuple[str, Any]:
@@ -359,7 +361,9 @@ def callee() -> tuple[str, Any]:
         whole = _part(frame)[1]
         name = whole[: opening(whole, "()")] if whole.endswith(")") else ""
         method = name.rpartition(".")[2]
-        return (name, None) if method.isidentifier() and name != method else ("", None)  # of something that has no name
+        if method.isidentifier() and name != method:
+            return name, None  # of something that has no name
+        return "", None
     found = frame.f_globals.get(parts[0], getattr(builtins, parts[0], None))
     for part in parts[1:]:
         found = getattr(found, part, None)

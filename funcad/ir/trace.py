@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from funcad.errors import FuncadError, TracerArrayConversionError
+from funcad.errors import FuncadError
 from funcad.host.conversions import starts_again
 from funcad.host.devices import compute, enter, error_mode, restore_warnings
 from funcad.host.locks import NO_LOCKS, Locks
@@ -273,7 +273,7 @@ class AbstractTrace(Trace):
     def refuse_raising(self, source: Location) -> None:
         """The program runs when the user's `np.errstate` is over: raise if that was to raise."""
         token = enter(self.mode)
-        before = np.geterr()
+        before: dict[str, Any] = {**np.geterr()}
         restore_warnings(token)
         if not any([how in ("raise", "call") and before[kind] != how for kind, how in np.geterr().items()]):
             return

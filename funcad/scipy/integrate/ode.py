@@ -484,7 +484,13 @@ def floats(y0: Any, what: str) -> Any:
     return structure.unflatten(arrays)
 
 
-def prepared(func: Callable[..., Any], y0: Any, t0: Any, args: tuple, what: str) -> tuple[Slopes, Any, Any]:
+def prepared(
+    func: Callable[..., Any],
+    y0: Any,
+    t0: Any,
+    args: tuple,
+    what: str,
+) -> tuple[Slopes, Any, Any]:
     """(f(y, t, params, others), params, others): what func reads, as arguments, apart by whether they have derivatives."""
     args = tree.map(array_of, args)
     leaves, expected = tree.flatten(y0)
