@@ -355,7 +355,8 @@ def callee() -> tuple[str, Any]:
         loads = made.opname.startswith("LOAD_") and type(name) is str
         if at == here or (at[0], at[2]) != (here[0], here[2]) or at[3] == end and not loads:
             continue
-        parts = [] if not loads else [*parts, name] if made.opname in ("LOAD_ATTR", "LOAD_METHOD") else [name]
+        part = made.opname in ("LOAD_ATTR", "LOAD_METHOD")
+        parts = [] if not loads or part and not parts else [*parts, name] if part else [name]
         end = at[3]
     if not parts:
         whole = _part(frame)[1]
