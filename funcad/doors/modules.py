@@ -223,7 +223,7 @@ def door_of(f: Any) -> Any:
             return f
         if type(f) is types.BuiltinFunctionType and type(f.__self__) is np.ndarray:
             return _of_array(f) if f.__name__ in OF_ARRAYS or f.__name__ in STARTING else f
-        if f == np.ndarray.__new__:  # of `super()`, too
+        if type(f) is types.BuiltinFunctionType and f == np.ndarray.__new__:  # of `super()`, too
             return _of_new(f)
         return _of_class(f) if is_a(f, (type, types.MethodType)) else f
     return f if _is_away(None, notes) else entrance.door  # type: ignore[arg-type]

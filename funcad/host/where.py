@@ -342,29 +342,32 @@ def callee() -> tuple[str, Any]:
         frame = frame.f_back
     if frame is None:
         return "", None
-    if "CALL" not in opname[frame.f_code.co_code[frame.f_lasti]]:  # or PRECALL, which may call
-        return "", None
     places = list(frame.f_code.co_positions())
     here = places[frame.f_lasti // 2]
     parts: list[str] = []
-    end = None  # of the last part: what a twin asks about a callee stands at its place
+    calls, end = False, None  # of the last part: what a twin asks about a callee stands at its place
     for made in dis.get_instructions(frame.f_code):
-        if made.offset >= frame.f_lasti:
+        if made.offset > frame.f_lasti:
             break
         at, name = places[made.offset // 2], made.argval
         loads = made.opname.startswith("LOAD_") and type(name) is str
+        calls = calls or at == here and "CALL" in made.opname
         if at == here or (at[0], at[2]) != (here[0], here[2]) or at[3] == end and not loads:
             continue
-        part = made.opname in ("LOAD_ATTR", "LOAD_METHOD")
-        parts = [] if not loads or part and not parts else [*parts, name] if part else [name]
+        of_it = made.opname in ("LOAD_ATTR", "LOAD_METHOD")
+        parts = [] if not loads or of_it and not parts else [*parts, name] if of_it else [name]
         end = at[3]
+    if not calls:
+        return "", None
     if not parts:
         whole = _part(frame)[1]
         name = whole[: opening(whole, "()")] if whole.endswith(")") else ""
         method = name.rpartition(".")[2]
         if method.isidentifier() and name != method:
             return name, None  # of something that has no name
-        return "", None
+        parts = whole.partition("(")[0].split(".")  # what made that which is called
+        if not all([part.isidentifier() for part in parts]):
+            return "", None
     found = frame.f_globals.get(parts[0], getattr(builtins, parts[0], None))
     for part in parts[1:]:
         found = getattr(found, part, None)

@@ -25,7 +25,7 @@ from funcad.host.devices import NAMESPACES, device_in_use, is_device, namespace_
 from funcad.host.real_types import HALVES, KINDS, NARROW, NUMBERS, dtype_kind, is_a, is_narrow, native_dtype
 from funcad.host.where import state, tracing, user_source, written_for_others
 from funcad.ir.aval import SCALAR_AVALS, aval_of, is_labelled, shape_of
-from funcad.ir.trace import abstract_trace_of, bind
+from funcad.ir.trace import abstract_trace_of, bind, plain_values
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.memo import table
 from funcad.primitives.arithmetic import neg
@@ -142,6 +142,7 @@ def convert_in(trace: Any, x: Any, dtype: np.dtype) -> Any:
 
 def broadcast_in(trace: Any, x: Any, shape: tuple, axes: tuple) -> Any:
     """Broadcast x, in the trace that it meets if that is abstract (by reference, as `convert_in`)."""
+    (x,) = (x,) if trace is None else plain_values((x,))
     if trace is not None and type(x) is np.ndarray:
         return trace.record(broadcast_in_dim, (x,), {"shape": shape, "axes": axes})
     return bind(broadcast_in_dim, x, shape=shape, axes=axes)

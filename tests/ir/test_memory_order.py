@@ -332,3 +332,17 @@ def test_random_programs(seed: int) -> None:
     np.testing.assert_allclose(funcad.jit(lambda x: funcad.vjp(f, x)[0])(x), wanted)
     np.testing.assert_allclose(funcad.vmap(f)(twice), [wanted, wanted])
     np.testing.assert_allclose(funcad.jit(funcad.vmap(f))(twice), [wanted, wanted])
+
+
+@pytest.mark.parametrize("lay", [np.ascontiguousarray, np.asfortranarray])
+def test_arrays_that_may_be_written_lie_beside_traced_ones_as_numpys(lay: Any) -> None:
+    def f(x: Any) -> Any:
+        z = np.zeros(3)
+        z[0] = x[0, 0]
+        y = x * np.ones((2, 1))
+        return np.ravel(y * np.asfortranarray(np.ones(x.shape)), order="K") + z[0]
+
+    x = lay(np.arange(6.0).reshape(2, 3))
+    jitted = funcad.jit(f)
+    for found in (*[jitted(x) for _ in range(3)], funcad.vjp(f, x)[0], funcad.jvp(f, (x,), (x,))[0]):
+        np.testing.assert_array_equal(found, f(x))

@@ -111,6 +111,7 @@ CASES = [
     composite("sph_harm_y", 2, 1, POSITIVE, ANY),
     composite("sph_harm_y", np.array([1, 2, 3]), np.array([1, -2, 0]), POSITIVE, ANY),
     composite("sinc", ANY),
+    composite("diric", ANY, 5),
     composite("logsumexp", MATRIX),
     composite("logsumexp", MATRIX, kwargs={"axis": 0, "keepdims": True}),
     composite("logsumexp", MATRIX, kwargs={"axis": (0, 1), "return_sign": True}),

@@ -430,9 +430,17 @@ def refused_by_an_older_scipy(monkeypatch: pytest.MonkeyPatch) -> str:
     return str(caught.value)
 
 
+def refused_as_memory() -> str:
+    """The door of np.ndarray hangs where a function with a source has needed it."""
+    with pytest.raises(TypeError, match="np.asarray") as caught:
+        grad(lambda x: np.sum(np.ndarray(3, np.float32, x)))(X)
+    return str(caught.value)
+
+
 def test_how_many_refusals_no_call_meets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those whose text no row has brought about."""
-    texts = [refused_by_an_older_scipy(monkeypatch), *[refused_on_device(wrong) for wrong, _ in DEVICE_ROWS]]
+    older, memory = refused_by_an_older_scipy(monkeypatch), refused_as_memory()
+    texts = [older, memory, *[refused_on_device(wrong) for wrong, _ in DEVICE_ROWS]]
     for wrong, _ in ROWS:
         with pytest.raises(Exception) as caught:
             grad(lambda x, wrong=wrong: of(wrong, x))(X)
