@@ -178,21 +178,28 @@ def _acts_and_writes(f: Any) -> bool:
     reached = list(reached_from(f))
     codes = _codes_of(reached)
     writes = needs_buffers(f, codes=codes) or any([not _OF_COMPILED.isdisjoint(c.co_names) for c in codes])
-    writes = writes or any([_asks_by_method(c, g.__globals__) for g in reached for c in with_inner(g.__code__)])
-    if not (writes or any(map(makes_lists, codes))) or not acting.acts(f):
+    lists = writes or any(map(makes_lists, codes))
+    if not (lists or any(map(_may_ask, codes))) or not acting.acts(f):
         return False
-    acting.hang_for_lists(reached)
-    return writes
+    if lists:
+        acting.hang_for_lists(reached)
+    return writes or any([_asks_by_method(c, g.__globals__) for g in reached for c in with_inner(g.__code__)])
+
+
+def _may_start(code: CodeType) -> bool:
+    """Does it name a compiled method of arrays that takes `initial`, or `__new__`, which may be given traced memory?"""
+    starts = not STARTING.isdisjoint(code.co_names) and any([type(c) is tuple and "initial" in c for c in code.co_consts])
+    return starts or "__new__" in code.co_names
+
+
+def _may_ask(code: CodeType) -> bool:
+    return _may_start(code) or not OF_ARRAYS.isdisjoint(code.co_names)
 
 
 def _asks_by_method(code: CodeType, names: dict[str, Any]) -> bool:
     """Does it call a compiled method of what may be a plain array, which asks for another?"""
-    if not STARTING.isdisjoint(code.co_names) and any([type(c) is tuple and "initial" in c for c in code.co_consts]):
-        return True
-    if "__new__" in code.co_names:  # which may be given traced memory
-        return True
-    if OF_ARRAYS.isdisjoint(code.co_names):
-        return False
+    if _may_start(code) or OF_ARRAYS.isdisjoint(code.co_names):
+        return _may_start(code)
     steps = [(op.opname, op.argval) for op in dis.get_instructions(code)]
     asked = [i for i, (name, x) in enumerate(steps) if name in ("LOAD_ATTR", "LOAD_METHOD") and x in OF_ARRAYS]
     return any([steps[i - 1][0] != "LOAD_GLOBAL" or type(names.get(steps[i - 1][1])) is not types.ModuleType for i in asked])
