@@ -268,7 +268,7 @@ def _traced(
     avals = [aval_of(x).unbatched() if b else aval_of(x) for x, b in zip(leaves, batched)]
     if axis_name is not None:
         return _run_named(flat, avals, axis_name, leaves, batched, size, trial, ends)
-    jaxpr, consts = trace_function(flat, avals, name="vmap", with_modes=True, given=Given(leaves, batched), recorder=trial)
+    jaxpr, consts = trace_function(flat, avals, name="vmap", errstate="kept", given=Given(leaves, batched), recorder=trial)
     ends(jaxpr)
     consts = capture_as_inputs(on_device_of(consts, leaves), leaves)
     return (*batch_eval(jaxpr, size, [*consts, *leaves], [False] * len(consts) + batched), consts)
@@ -287,7 +287,7 @@ def _run_named(
 
     given = Given([index, *leaves], [True, *batched])
     avals = [Aval((), index.dtype), *avals]
-    jaxpr, consts = trace_function(with_index, avals, name="vmap", with_modes=True, given=given, recorder=trial)
+    jaxpr, consts = trace_function(with_index, avals, name="vmap", errstate="kept", given=given, recorder=trial)
     ends(jaxpr)
     with setting(batching=axis_name):
         consts = capture_as_inputs(on_device_of([*consts, index], leaves), leaves)

@@ -107,7 +107,7 @@ def trace_carry(
     n = len(avals)
     while True:
         name = f"the body of {what}"
-        jaxpr, consts = trace_function(f, [*avals, *rest], name=name, staging=staging, with_modes=None, beside=inputs)
+        jaxpr, consts = trace_function(f, [*avals, *rest], name=name, staging=staging, errstate="refused", beside=inputs)
         found = [
             _next_carry(what, a, o.aval, structure, i)
             for i, (a, o) in enumerate(zip(avals, jaxpr.outputs))

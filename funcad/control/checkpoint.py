@@ -22,13 +22,14 @@ from funcad.control.call import call_p, compact, interned, partial_call, scatter
 from funcad.control.policies import MemoryBudget
 from funcad.control.rules import closes_over_tracer
 from funcad.errors import FuncadError
+from funcad.host.devices import Raising
 from funcad.host.real_types import is_a, same
 from funcad.host.where import is_tried, state
 from funcad.ir.aval import Aval, aval_of, is_inexact
 from funcad.ir.interpret import walk
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, equation_has_effects, may_fail, prune, subjaxprs, used_inputs
 from funcad.ir.primitive import Primitive, is_linear
-from funcad.ir.trace import Raising, trace_function
+from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
 from funcad.masks.masked_rules import masked_push
 from funcad.passes.subprograms import with_programs
@@ -536,7 +537,7 @@ def checkpoint(
         avals = [aval_of(x) for x in leaves]
         name = f"checkpoint({name_of(fun)})"
         try:
-            jaxpr, consts = trace_function(flat, avals, name=name, staging=True, with_modes=None, given=Given(leaves))
+            jaxpr, consts = trace_function(flat, avals, name=name, staging=True, errstate="refused", given=Given(leaves))
         except Raising:
             return runs(fun)(*args, **kwargs)
         if state.abstract is not None and state.abstract.recorder is not None and any(map(_is_caught, jaxpr.equations)):

@@ -525,7 +525,7 @@ def _trace_branch(what: str, f: Any, name: str, leaves: list, structure: Any) ->
     avals = [strip_literal(aval_of(x)) for x in leaves]
     says = f"{name} of {what} ({name_of(f)})"
     with nullcontext() if state.observer is None else state.observer.stores.none_in(says):
-        jaxpr, captured = trace_function(flat, avals, name=says, staging=True, with_modes=None, given=Given(leaves))
+        jaxpr, captured = trace_function(flat, avals, name=says, staging=True, errstate="refused", given=Given(leaves))
     return jaxpr, captured, found[0]
 
 

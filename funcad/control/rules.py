@@ -237,7 +237,7 @@ class CustomRule:
             present[:] = [r is not None for r in results]
             return [r for r in results if r is not None]
 
-        jaxpr, consts = trace_function(flat, self.avals, name=self.what, staging=True, with_modes=None)
+        jaxpr, consts = trace_function(flat, self.avals, name=self.what, staging=True, errstate="refused")
         refuse_tracers(self.what, self.users, consts)
         return jaxpr, consts, present
 

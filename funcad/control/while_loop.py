@@ -93,7 +93,7 @@ def run_while(what: str, cond_fun: Any, body_fun: Any, init: Any, names: tuple[s
         return leaves
 
     name = f"the condition of {what}"
-    cond, cond_consts = trace_function(test, avals, name=name, staging=True, with_modes=None, beside=carry)
+    cond, cond_consts = trace_function(test, avals, name=name, staging=True, errstate="refused", beside=carry)
     cond = interned(coerce(cond, [Aval((), np.dtype(bool))]))
     inputs = [*cond_consts, *consts, *strengthened(carry, avals)]
     outs = loop_p(*inputs, loop=Loop(jaxpr, len(consts), len(carry), budget=budget, cond=cond))

@@ -60,7 +60,7 @@ def traced_body(call: CustomCall) -> tuple[Jaxpr, list[Any], Any]:
         return out
 
     what = f"{call.target.kind} function {call.name}"
-    jaxpr, consts = trace_function(flat, call.avals, name=what, staging=True, with_modes=None)
+    jaxpr, consts = trace_function(flat, call.avals, name=what, staging=True, errstate="refused")
     refuse_tracers(what, [f], consts)
     return jaxpr, consts, store.tree
 

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from funcad.errors import PlacementError
+from funcad.errors import FuncadError, PlacementError
 from funcad.host.locks import is_constant
 from funcad.host.real_types import NARROW, impl_of, is_a, narrow_among
 from funcad.host.where import Source, after_interrupts, is_internal, outside, state
@@ -223,6 +223,24 @@ def namespace_of(args: Sequence[Any]) -> ModuleType | Any:
 def on_device(args: Sequence[Any]) -> bool:
     """Is any array among the arguments elsewhere than in NumPy?"""
     return (bool(NAMESPACES) or "cupy" in sys.modules) and namespace_of(args) is not np
+
+
+class Raising(FuncadError, RuntimeError):
+    """An operation was to raise where NumPy warns, in a program that runs later."""
+
+
+def raising_later(name: str, mode: Any, source: Any) -> Raising | None:
+    """The error if the user's `np.errstate` is to raise, which is over when the program runs, in `mode`; else None."""
+    token = enter(mode)
+    before: dict[str, Any] = {**np.geterr()}
+    restore_warnings(token)
+    if not any([how in ("raise", "call") and before[kind] != how for kind, how in np.geterr().items()]):
+        return None
+    return Raising(
+        f"{name} has an operation inside np.errstate(...='raise' or 'call'), at {source}, which is over when it runs: it is "
+        "traced once, for all values.\n"
+        "Remedy: funcad.cond(c, f, g, x), by a c that says beforehand which way to go; or np.errstate around the call."
+    )
 
 
 def place(xp: Any, args: Sequence[Any], what: str) -> list[Any]:

@@ -22,7 +22,7 @@ import numpy as np
 
 from funcad.errors import FuncadError
 from funcad.host.conversions import starts_again
-from funcad.host.devices import compute, enter, error_mode, restore_warnings
+from funcad.host.devices import compute, error_mode, raising_later
 from funcad.host.locks import NO_LOCKS, Locks
 from funcad.host.where import open_traces, state, tracing, user_source
 from funcad.ir.aval import SCALAR_AVALS, AnyAval, Atom, Aval, LiteralAval, Location, Params, Value, aval_of
@@ -93,10 +93,6 @@ def plain_values(values: Sequence[Value]) -> list[Value]:
     return [x.owner.value(x) if type(x) is Tracer and not x.owner.level else x for x in values]
 
 
-class Raising(FuncadError):
-    """An operation was to raise where NumPy warns, in a program that runs later."""
-
-
 class Trace:
     """Somewhere operations are recorded."""
 
@@ -154,10 +150,10 @@ class AbstractTrace(Trace):
         *("around",),
     )
 
-    def __init__(self, name: str, protect: Callable[[Value], Value] | None = None, with_modes: bool | None = False):
+    def __init__(self, name: str, protect: Callable[[Value], Value] | None = None, errstate: str = ""):
         self.level, self.name, self.closed = next_level(), name, False
-        self.modes: dict[int, Any] | None = {} if with_modes else None  # of equations written in another errstate than ...
-        self.mode = error_mode() if with_modes is not False else None  # ... that in which the trace was opened
+        self.modes: dict[int, Any] | None = {} if errstate == "kept" else None  # of equations in another errstate than ...
+        self.mode = error_mode() if errstate else None  # ... that in which the trace was opened
         self.filters = warnings.filters  # the user's `catch_warnings` puts others there
         self.array: type = np.ndarray if state.abstract is None else state.abstract.array  # what its values stand for
         self.stands_for: dict[Var, Value | None] = {}  # inputs of rank 0 -> a NumPy scalar, or an array of rank 0
@@ -255,8 +251,9 @@ class AbstractTrace(Trace):
             if error_mode() != self.mode:
                 if self.modes is not None:
                     self.modes[len(self.equations)] = error_mode()
-                elif not primitive.silent:
-                    self.refuse_raising(source)
+                elif not primitive.silent and (error := raising_later(self.name, self.mode, source)) is not None:
+                    self.missed = error  # raised again behind an `except` of the user's
+                    raise error
             if warnings.filters is not self.filters and self.recorder is not None:  # it warns, or raises, where it is written
                 self.recorder.answer(args[0], "warnings")
         if primitive.multiple:
@@ -269,20 +266,6 @@ class AbstractTrace(Trace):
         result.owner, result.atom, result.source = self, output, source
         result.primal = result.tangent = result.box = None
         return result
-
-    def refuse_raising(self, source: Location) -> None:
-        """The program runs when the user's `np.errstate` is over: raise if that was to raise."""
-        token = enter(self.mode)
-        before: dict[str, Any] = {**np.geterr()}
-        restore_warnings(token)
-        if not any([how in ("raise", "call") and before[kind] != how for kind, how in np.geterr().items()]):
-            return
-        self.missed = Raising(  # raised again behind an `except` of the user's
-            f"{self.name} has an operation inside np.errstate(...='raise' or 'call'), at {source}, which is over when it runs: "
-            "it is traced once, for all values.\n"
-            "Remedy: funcad.cond(c, f, g, x), by a c that says beforehand which way to go; or np.errstate around the call."
-        )
-        raise self.missed
 
     def append(self, primitive: Primitive, atoms: tuple[Atom, ...], params: Params, aval: AnyAval, source: Location) -> Tracer:
         """Write down an equation with one output whose aval is known already."""
@@ -339,21 +322,20 @@ def trace_function(
     name: str,
     staging: bool = False,
     abstract: bool = True,
-    with_modes: bool | None = False,
+    errstate: str = "",
     given: Any = None,
     beside: Sequence[Value] = (),
     recorder: object = None,
 ) -> tuple[Jaxpr, list[Value]]:
     """Trace `f(*tracers) -> list of values` into `(jaxpr, captured)`; the captured values are the leading inputs.
 
-    `abstract=True` means that f is the user's and runs when the program runs: effects are recorded here. `with_modes=True`:
-    the program remembers which equations were written in which `np.errstate`, because it runs un-jitted;
-    None: one that is to raise is refused. `given`: the values
-    that the tracers stand for (unjitted/strides.py), which answer type tests and questions for the memory order; `beside`:
-    values that only tell whether arrays are NumPy's or a device's. A program that told arrays of rank 0 from scalars has
-    "asked" in its memo.
+    `abstract=True` means that f is the user's and runs when the program runs: effects are recorded here. `errstate="kept"`:
+    the program remembers which equations were written in which `np.errstate`, because it runs un-jitted; "refused": one that
+    is to raise is refused. `given`: the values that the tracers stand for (unjitted/strides.py), which answer type tests and
+    questions for the memory order; `beside`: values that only tell whether arrays are NumPy's or a device's. A program that
+    told arrays of rank 0 from scalars has "asked" in its memo.
     """
-    trace = AbstractTrace(name, with_modes=with_modes)
+    trace = AbstractTrace(name, errstate=errstate)
     trace.recorder = recorder
     if abstract:
         trace.tries = state.abstract and state.abstract.tries or tracing.keep

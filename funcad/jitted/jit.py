@@ -517,7 +517,7 @@ class Core:
             return self._again(args, kwargs, entry, tries)
         inputs = [*captured, *leaves]
         written = tree.leaves(self._split(args, kwargs)[1:]) if entry.written else []
-        if entry.written and not may_commit(entry, written, state.observer):
+        if entry.written and not may_commit(entry, written):
             return self.f(*args, **kwargs)
         try:
             outs = self._run(args, kwargs, entry, key, inputs)
@@ -587,7 +587,7 @@ class Core:
             if captured is None:
                 return self._again(args, kwargs, entry, tries)
             inputs = [*captured, *leaves]
-            if entry.written and not may_commit(entry, leaves, state.observer):
+            if entry.written and not may_commit(entry, leaves):
                 return self.f(*args, **kwargs)
             donated = self.donated_ids(args, kwargs)
             if not (entry.written or donated or entry.jaxpr.has_effects or state.observer is not None or any_tracer(inputs)):

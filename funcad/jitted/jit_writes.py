@@ -17,6 +17,7 @@ from funcad.api.border import own_memory
 from funcad.control.call import call_of
 from funcad.errors import TracerArrayConversionError
 from funcad.host.real_types import is_a
+from funcad.host.where import state
 from funcad.ir.aval import aval_of
 from funcad.ir.jaxpr import Jaxpr, prune, used_inputs
 from funcad.ir.trace import any_tracer
@@ -25,8 +26,8 @@ from funcad.jitted.jit_cache import Entry
 from funcad.writes.boxes import assign, root_of
 
 
-def may_commit(entry: Entry, leaves: Sequence[Any], observer: Any) -> bool:
-    """Does the program mean what f means for these arguments? `observer`: of a trace around the call, which writes no array."""
+def may_commit(entry: Entry, leaves: Sequence[Any]) -> bool:
+    """Does the program mean what f means for these arguments? A trace around the call writes no array that it found."""
     others = [*leaves, *entry.consts]
     for i in entry.written:
         x = leaves[i]
@@ -35,9 +36,9 @@ def may_commit(entry: Entry, leaves: Sequence[Any], observer: Any) -> bool:
             if any([root_of(y) is root for k, y in enumerate(others) if k != i and type(y) is Tracer]):
                 return False
         elif is_a(x, np.ndarray):
-            place = None if observer is None else observer.of(x)
+            place = None if state.observer is None else state.observer.of(x)
             if place is not None:
-                observer.refuse(f"{place.label} is written in place")
+                state.observer.refuse(f"{place.label} is written in place")
             if not x.flags.writeable:
                 return False
             if any([np.may_share_memory(x, y) for k, y in enumerate(others) if k != i and is_a(y, np.ndarray)]):

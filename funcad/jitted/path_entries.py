@@ -10,6 +10,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from numpy import ndarray
+
 from funcad.configuration import config
 from funcad.host.where import for_user, interrupted, open_traces
 from funcad.ir.jaxpr import Jaxpr, Literal
@@ -17,7 +19,7 @@ from funcad.ir.tracer import Tracer
 from funcad.jitted.attempts import Attempt, Attempts
 from funcad.jitted.jit_cache import Cache, Entry, Signature
 from funcad.jitted.path_recording import Recorder
-from funcad.jitted.paths import Paths, _ndarray, plainly
+from funcad.jitted.paths import Paths, plainly
 from funcad.reads.places import Guards
 
 
@@ -112,7 +114,7 @@ class Resting:
         if of.rest <= 0 or config.jit_patience != self.patience:
             self.core.drop(None) if self.entry is None else self.core.upgrade(self.entry)
             return self.core.enter(*args, **kwargs)
-        large = any([type(x) is _ndarray and x.nbytes > LARGE for x in given])
+        large = any([type(x) is ndarray and x.nbytes > LARGE for x in given])
         if large or open_traces or kinds != self.kinds:
             return self.core.enter(*args, **kwargs)
         of.rest -= 1

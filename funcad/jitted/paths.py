@@ -125,7 +125,7 @@ class Paths:
             core.cache.account.called()
             if not self.trie.written:
                 return plainly(core, args, kwargs, self.trie.stores)
-        if self.trie.written and not may_commit(self.trie, leaves, state.observer):  # type: ignore[arg-type]
+        if self.trie.written and not may_commit(self.trie, leaves):  # type: ignore[arg-type]
             return core.f(*args, **kwargs)
         return self.run(core, leaves, donated, bool(state.checked) or device_in_use(), attempt)
 
@@ -441,7 +441,7 @@ class Paths:
         node: Any = recorder.leaf
         leaf = attempt.leaf(node.leaf.outputs, consts)
         leaves = recorder.leaves
-        if leaf.written and not may_commit(leaf, leaves, state.observer):  # type: ignore[arg-type]
+        if leaf.written and not may_commit(leaf, leaves):  # type: ignore[arg-type]
             if recorder.had_effects:
                 raise SharedMemoryError(
                     f"jit of {self.name} writes into an argument that cannot be written, or that shares memory with another "

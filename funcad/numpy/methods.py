@@ -134,7 +134,9 @@ def _later(module: str, name: str, alias: str = "copy") -> Callable[..., Any]:
 
 def _refused(name: str, remedy: str) -> Callable[..., Any]:
     def refuse(x: Any, *args: Any, **kwargs: Any) -> Any:
-        raise TypeError(f"x.{name}() of a traced value{where_am_i()}, which has no memory of its own.\nRemedy: {remedy}.")
+        raise TracerArrayConversionError(
+            f"x.{name}() of a traced value{where_am_i()}, which has no memory of its own.\nRemedy: {remedy}."
+        )
 
     return refuse
 
@@ -354,14 +356,10 @@ _REMEDIES = {
     "numpy": "return the value from the traced function first, or take funcad.stop_gradient(x)",
     **dict.fromkeys(("newbyteorder", "get"), "return the value from the traced function first"),
 }
-_OF_MEMORY = frozenset("tobytes tofile dump dumps byteswap getfield setfield".split())  # it has these, but no memory
-
-
-def _without_memory(x: Any, name: str, *args: Any, **kwargs: Any) -> Any:
-    raise TracerArrayConversionError(
-        f"x.{name}() asks for the memory of a traced {aval_of(x)}{where_am_i()}, which has none.\n"
-        "Remedy: return the value from the traced function first, or take funcad.stop_gradient(x)."
-    )
+_OF_MEMORY = {  # what buffers have and other traced arrays refuse
+    name: _refused(name, "return the value from the traced function first, or take funcad.stop_gradient(x)")
+    for name in "tobytes tofile dump dumps byteswap getfield setfield".split()
+}
 
 
 class _NoAttribute(AttributeError):
@@ -392,7 +390,7 @@ def attribute(x: Any, name: str) -> Any:
     if not x.owner.level and hasattr(np.ndarray, name):  # a buffer: the array behind it has one
         return getattr(x.owner.value(x), name)
     if name in _OF_MEMORY and hasattr(x.__class__, name):
-        return functools.partial(_without_memory, x, name)
+        return functools.partial(_OF_MEMORY[name], x)
     raise _NoAttribute(name=name, obj=x)
 
 
