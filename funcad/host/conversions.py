@@ -70,6 +70,9 @@ STARTING = frozenset("max min prod sum".split())  # and those that do by `initia
 WRITTEN_ATTRIBUTES = {"flat", "imag", "real", "shape"}
 _STORES = frozenset([opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in opmap])
 _BINARY, _STORE_ATTRIBUTE, _LIST = opmap["BINARY_OP"], opmap["STORE_ATTR"], opmap["BUILD_LIST"]
+_GLOBAL, _CACHE, _EXTENDED = opmap["LOAD_GLOBAL"], opmap["CACHE"], opmap["EXTENDED_ARG"]
+_OF_IT = (opmap["LOAD_ATTR"], opmap.get("LOAD_METHOD"))
+_SHIFT = int(sys.version_info >= (3, 12))  # of its name's number: the last bit says whether it is called
 _SIGNS = [i for i, (_, sign) in enumerate(opcode._nb_ops) if sign.endswith("=")]  # type: ignore[attr-defined]
 _IN_PLACE = frozenset([memoryview(bytes([_BINARY, i])).cast("H")[0] for i in _SIGNS])  # operation and argument as one number
 # in which nothing is looked for; pytest's stands in every `assert` of a test, and leads to all of pytest
@@ -178,31 +181,31 @@ def _acts_and_writes(f: Any) -> bool:
     reached = list(reached_from(f))
     codes = _codes_of(reached)
     writes = needs_buffers(f, codes=codes) or any([not _OF_COMPILED.isdisjoint(c.co_names) for c in codes])
-    lists = writes or any(map(makes_lists, codes))
-    if not (lists or any(map(_may_ask, codes))) or not acting.acts(f):
+    writes = writes or any([_asks_by_method(c, g.__globals__) for g in reached for c in with_inner(g.__code__)])
+    if not (writes or any(map(makes_lists, codes))) or not acting.acts(f):
         return False
-    if lists:
-        acting.hang_for_lists(reached)
-    return writes or any([_asks_by_method(c, g.__globals__) for g in reached for c in with_inner(g.__code__)])
+    acting.hang_for_lists(reached)
+    return writes
 
 
-def _may_start(code: CodeType) -> bool:
-    """Does it name a compiled method of arrays that takes `initial`, or `__new__`, which may be given traced memory?"""
-    starts = not STARTING.isdisjoint(code.co_names) and any([type(c) is tuple and "initial" in c for c in code.co_consts])
-    return starts or "__new__" in code.co_names
-
-
-def _may_ask(code: CodeType) -> bool:
-    return _may_start(code) or not OF_ARRAYS.isdisjoint(code.co_names)
-
-
-def _asks_by_method(code: CodeType, names: dict[str, Any]) -> bool:
+def _asks_by_method(code: CodeType, space: dict[str, Any]) -> bool:
     """Does it call a compiled method of what may be a plain array, which asks for another?"""
-    if _may_start(code) or OF_ARRAYS.isdisjoint(code.co_names):
-        return _may_start(code)
-    steps = [(op.opname, op.argval) for op in dis.get_instructions(code)]
-    asked = [i for i, (name, x) in enumerate(steps) if name in ("LOAD_ATTR", "LOAD_METHOD") and x in OF_ARRAYS]
-    return any([steps[i - 1][0] != "LOAD_GLOBAL" or type(names.get(steps[i - 1][1])) is not types.ModuleType for i in asked])
+    names = code.co_names
+    if not STARTING.isdisjoint(names) and any([type(c) is tuple and "initial" in c for c in code.co_consts]):
+        return True
+    if "__new__" in names:  # which may be given traced memory
+        return True
+    if OF_ARRAYS.isdisjoint(names):
+        return False
+    operations, before = memoryview(code.co_code), ""
+    if _EXTENDED in operations[::2]:
+        return True  # of so many names some are told by more than one byte
+    for operation, at in zip(operations[::2], operations[1::2]):  # first of all of `np.dot`, so without `dis`
+        if operation in _OF_IT and names[at >> _SHIFT] in OF_ARRAYS and not is_a(space.get(before), types.ModuleType):
+            return True
+        if operation != _CACHE:
+            before = names[at >> 1] if operation == _GLOBAL else ""
+    return False
 
 
 def makes_lists(code: CodeType) -> bool:

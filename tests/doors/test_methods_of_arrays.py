@@ -10,6 +10,7 @@ import pytest
 
 from funcad import grad, jit, jvp, vmap
 from funcad.errors import TracerArrayConversionError
+from tests.forked import in_a_process
 
 A = np.array([[0.1, 0.9], [0.3, 0.2]])
 V = np.array([0.1, 0.5, 0.9])
@@ -95,3 +96,13 @@ def test_a_method_that_counts_runs_once() -> None:
 def test_what_has_no_traced_form_names_the_function() -> None:
     with pytest.raises(TracerArrayConversionError, match=r"write np\.argpartition\(V\[1:\], x\) instead of V\[1:\]\.argp"):
         grad(lambda x: V[1:].argpartition(x)[0] * x)(1.0)
+
+
+def test_functions_of_numpy_are_told_from_methods_of_arrays() -> None:
+    """Whether a function acts, which is asked where such a method may be called, is not asked for `np.dot`."""
+    in_a_process(
+        "import sys, numpy as np, funcad\n"
+        "X, V = np.ones((4, 3)), np.ones(4)\n"
+        "print(funcad.grad(lambda w: np.sum(np.dot(np.dot(X, w), V) * np.take(w, 0)))(np.ones(3)))\n"
+        "assert 'funcad.host.acting' not in sys.modules\n"
+    )
