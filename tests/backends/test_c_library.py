@@ -14,6 +14,7 @@ import pytest
 import funcad
 from funcad import grad, jit
 from funcad.backends.export.c_library import check_name
+from funcad.backends.export.c_program import without_unused
 from tests import c_compiler
 from tests.agreement import assert_close
 
@@ -311,3 +312,10 @@ def test_the_header_is_found_beside_the_library(tmp_path: Path) -> None:
     built = c_compiler.built(tmp_path / "beside")
     built.rename(tmp_path / "libbeside.so")
     assert_close(funcad.load_c(tmp_path / "libbeside.so").beside(X), energy(X), rtol=1e-14)
+
+
+def test_unused_names_go_however_long_their_chain() -> None:
+    """A round that drops one line and adds another is not the last: `z1` is read by `v2` alone."""
+    unread = ["    const fc_c128 *z1 = (const fc_c128 *)in0;", "    const fc_c128 v2 = z1[0];"]
+    lines = ["    double a3[1];", "    a3[0] = in1[0];"]
+    assert without_unused([*unread, *lines]) == [lines[0], "    (void)a3;", lines[1]]

@@ -692,7 +692,7 @@ def without_unused(lines: list[str]) -> list[str]:
             kept.append(text)
             if made and not reads[made[2]]:
                 kept.append(f"{made[1]}(void){made[2]};")
-        if len(kept) == len(lines):
+        if kept == lines:
             return kept
         lines = kept
 
