@@ -185,10 +185,11 @@ def _ready(name: str, impl: Callable[..., Any]) -> Callable[..., Any]:
 
 def _triangle_impl(xp: Any, x: Any, *, lower: bool, diagonal: float) -> Any:
     i, j = xp.arange(x.shape[-2])[:, None], xp.arange(x.shape[-1])
-    out = xp.where(i > j if lower else i < j, x, x.dtype.type(0))
-    if diagonal:
+    beside, with_diagonal = (xp.greater, xp.greater_equal) if lower else (xp.less, xp.less_equal)
+    out = xp.where((with_diagonal if diagonal else beside)(i, j), x, x.dtype.type(0))
+    if diagonal not in (0.0, 1.0):
         i = j[: len(i)]
-        out[..., i, i] = x[..., i, i] * x.dtype.type(diagonal)
+        out[..., i, i] *= x.dtype.type(diagonal)
     return out
 
 
