@@ -86,7 +86,8 @@ def learning_fast() -> Iterator[None]:
         for free in ACCOUNT:
             m.setitem(COSTS, free, float("inf"))
         m.setattr(first_calls, "OBSERVES", False)
-        m.setitem(COSTS, "call", 0.0)
+        for call in ("call", "stored"):
+            m.setitem(COSTS, call, 0.0)
         yield
 
 

@@ -46,7 +46,8 @@ COSTS = {  # seconds of one core, of what is counted, and what else decides
     "number": 3e-8,  # one that gives a number of NumPy's
     "of Python": 1.5e-8,  # or of Python's
     "byte": 1e-10,  # of results
-    "call": 4e-6,  # a call that goes along a path: what takes less is faster without a program
+    "call": 4e-6,  # a call that goes along a path, or stores something: what takes less is faster without a program
+    "stored": 2.5e-5,  # a call that does both
     "free": 0.11,  # what need not be repaid: of .2, as loading the compiler takes some, once in a process
     "first look": 0.06,  # a recording of which nothing is known
     # the rest are numbers of what is counted, and times
@@ -207,6 +208,10 @@ class Account:
         if not self.derivative:
             return self.plain and equations * COSTS["step"] > COSTS["little"]
         return equations * COSTS["step"] > COSTS["from below"] * self.latest
+
+    def tiny(self) -> bool:
+        """Does a call take less un-jitted than one of a program that stores something?"""
+        return self.plain and config.jit_patience > 0 and self.latest < COSTS["call"]
 
     def recorded_anew(self, times: float) -> None:
         """The next recording is so many times longer, as both sides of choices are in it."""

@@ -144,7 +144,14 @@ def observed(core: Any, args: tuple, kwargs: dict, in_tree: Any, leaves: list, k
     account.observed(noted.rows - rows, next_level() == level + 1)
     owned = own_memory(outs, outs)  # f may keep what it gives
     written = [id(x) in before and x.tobytes() != before[id(x)].tobytes() for x in outs]
-    account.rest = min(core.cache.in_vain(), LONGEST)
-    if account.rest > 0 and not any(written) and _RESTS.issuperset(map(type, (*args, *kwargs.values()))):
-        Resting(core, account).begin()
+    rests(core, 0 if any(written) else core.cache.in_vain(), args, kwargs)
     return structure.unflatten([x if was else own for x, own, was in zip(outs, owned, written)])
+
+
+def rests(core: Any, calls: int, args: tuple, kwargs: dict) -> bool:
+    """Are the next calls, so many, of f itself? Then it begins."""
+    core.cache.account.rest = min(calls, LONGEST)
+    found = calls > 0 and _RESTS.issuperset(map(type, (*args, *kwargs.values())))
+    if found:
+        Resting(core, core.cache.account).begin()
+    return found

@@ -44,7 +44,7 @@ from funcad.jitted.jit_writes import commit, may_commit, outputs_apart
 from funcad.jitted.path_entries import successors
 from funcad.jitted.path_recording import REFUSALS
 from funcad.jitted.path_report import PathsExplanation, UnjittedExplanation, one_program, path_taken
-from funcad.jitted.paths import plainly
+from funcad.jitted.paths import LONGEST, plainly
 from funcad.jitted.tracing import Tracing, stored_before
 from funcad.memo import Table, compare
 from funcad.primitives.axis_env import axes_key
@@ -642,7 +642,7 @@ class Core:
             if policy == "raise":
                 raise NotCompiledWarning(self._reason(reason))
         if policy == "warn" and reason is not None:
-            warn_once(self.cache.refuser, reason, self._reason(reason))
+            warn_once(self.cache.refuser, reason, self._reason)
         return result
 
     def _at_last(self, refusal: Refusal | None, args: tuple, kwargs: dict) -> Any:
@@ -699,6 +699,9 @@ class Core:
         owner = self.owner()
         if owner is None or config.audit or key.axes or key.device != "cpu" or self.cache.entries.get(key) is not entry:
             entry.write_at = entry.runs + 1 if config.audit or key.axes or key.device != "cpu" else -1
+            return
+        if entry.stores and self.cache.account.tiny() and first_calls.rests(self, LONGEST, args, kwargs):
+            entry.write_at = entry.runs + 1
             return
         entry.write_at *= 8  # if its place is taken by others
         n = len(args)

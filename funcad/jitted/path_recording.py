@@ -96,6 +96,7 @@ ANSWERS: dict[str, tuple[Callable[[Any], Any], Callable[[Any], Any]]] = {
     "reached": (lambda value: True, lambda value: True),  # an operation inside a `try`, which may fail
     "success": (lambda value: True, lambda value: True),  # of that; the key of an error is its type and what it says
 }
+OF_TRACES = (FuncadError, TypeError, AttributeError, NotImplementedError)  # what may be raised for a trace alone
 REFUSALS = (ArithmeticError, ValueError, LookupError)  # by which operations refuse their operands, LinAlgError among them
 
 
@@ -287,7 +288,8 @@ class Recorder:
     def ends(self, core: Any) -> None:
         """The recording has ended, in one way or another: the account of the function hears of it."""
         equations = self.reached
-        derivative = is_internal(getattr(getattr(core.f, "__code__", None), "co_filename", __file__))
+        code = getattr(core.f, "__code__", getattr(type(core.f).__call__, "__code__", None))
+        derivative = is_internal(getattr(code, "co_filename", __file__))
         whole = self.most is None or len(equations) <= self.most
         if self.never:
             if core.cache.chooses:

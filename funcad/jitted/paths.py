@@ -40,12 +40,12 @@ from funcad.jitted.account import COSTS, Abandoned, Account, compile_cost
 from funcad.jitted.attempts import Attempt, Attempts
 from funcad.jitted.jit_writes import commit, may_commit
 from funcad.jitted.path_programs import PathProgram, nodes_to, path_program, runs_past
-from funcad.jitted.path_recording import ANSWERS, REFUSALS, Differs, Recorder
+from funcad.jitted.path_recording import ANSWERS, OF_TRACES, REFUSALS, Differs, Recorder
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.jitted.path_trie import PathStep, Trie
 from funcad.primitives.python_numbers import NotTheSame
 from funcad.reads.places import Guards
-from funcad.reads.refusals import Refusal
+from funcad.reads.refusals import Raised, Refusal
 from funcad.reads.stores import write_back
 from funcad.unjitted.strides import Given
 
@@ -390,20 +390,29 @@ class Paths:
         counters["traces"] += 1
         attempt = attempts.of(core.f, leaves)
         recorder = Recorder(leaves, self.trie.inputs or None, self.trie.root, chain, env, most, core.cache.mixes)
+        refusal: Refusal | None = None
         try:
             with attempt.looked_after(), many_objects():
                 flat, avals = recorder.watching(attempt.flat, attempt.changes), [aval_of(x) for x in leaves]
                 jaxpr, consts = trace_function(flat, avals, name=f"jit({self.name})", given=attempt.given)
         except (Abandoned, Differs):
             recorder.most = -1
-        except Refusal as refusal:
-            return core.runs_un_jitted(refusal, *attempts.arguments(leaves))
+        except Refusal as found:
+            refusal = found
         except Exception as error:
-            if keep and recorder.started:
-                self._count(core, self._keep_raised(recorder, error), None)
-            raise
+            if not isinstance(error, OF_TRACES) or recorder.had_effects or any_tracer(leaves):
+                if keep and recorder.started:
+                    self._count(core, self._keep_raised(recorder, error), None)
+                raise
+            refusal = Raised(error)  # f itself tells whether it is one of f's
+            refusal.__cause__ = error
         finally:
             recorder.ends(core)
+        if refusal is not None:
+            try:  # here, so that what f raises has no other error around it than in plain Python
+                return core.runs_un_jitted(refusal, *attempts.arguments(leaves))
+            finally:
+                del refusal  # its traceback holds this frame
         if recorder.chooses:
             core.cache.drop_paths(self)
         if recorder.differs is not None and self.begins_anew() > MOST_ANEW:
@@ -487,7 +496,7 @@ class Paths:
         if self.trie.full:
             account.decided("no room for more recordings: those of this signature take as much memory as they may")
         elif node is not None:
-            self.tiny = self.tiny + 1 if account.latest < COSTS["call"] else 0
+            self.tiny = self.tiny + 1 if account.latest < COSTS["stored" if self.trie.stores else "call"] else 0
             mine = node is self.trie.root or node.parent is not None  # else another thread has come by
             if mine:
                 self.fresh = 0 if known else self.trie.extent(node)[0]

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from funcad.api.border import name_of
 from funcad.backends.interpreter import counters
-from funcad.errors import FuncadError, RandomStateError
+from funcad.errors import RandomStateError
 from funcad.host.progress import many_objects
 from funcad.host.where import setting, state
 from funcad.ir.aval import aval_of
@@ -25,7 +25,7 @@ from funcad.jitted.attempts import Attempt, Attempts, has_twin, run_again
 from funcad.jitted.captured_arrays import gathered
 from funcad.jitted.jit_cache import Entry
 from funcad.jitted.path_entries import entry_with_paths
-from funcad.jitted.path_recording import Recorder
+from funcad.jitted.path_recording import OF_TRACES, Recorder
 from funcad.reads.places import Place, path_of, value_at
 from funcad.reads.refusals import Raised, Refusal, Unplaced
 from funcad.reads.stores import lock
@@ -72,7 +72,7 @@ class Tracing:
             if takes and (given := core.cache.given(core.f)):
                 return self._taking(given)
             return self._traced_with(set(), recorder)
-        except (FuncadError, TypeError, AttributeError, NotImplementedError) as error:  # of who takes numbers
+        except OF_TRACES as error:  # of who takes numbers
             happened = recorder is None or recorder.had_effects
             if ran and not happened:
                 raise Raised(error) from error

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
 from types import CodeType
 from typing import Any, TypeVar
 
@@ -25,8 +26,8 @@ given_reasons = weak_table("reads.said", "code that is not compiled: its files, 
 _INSTALLED = ("site-packages", "dist-packages")
 
 
-def warn_once(code: CodeType | None, reason: str, text: str) -> None:
-    """Warn at the user's first line outside funcad and installed packages, unless that was said of this code before."""
+def warn_once(code: CodeType | None, reason: str, text: Callable[[str], str]) -> None:
+    """Warn at the user's first line outside funcad and installed packages, unless this was said of this code before."""
     code = warn_once.__code__ if code is None else code
     said = given_reasons.setdefault(code, set())
     if (code.co_filename, reason) in said:  # codes of two files may be equal
@@ -38,7 +39,7 @@ def warn_once(code: CodeType | None, reason: str, text: str) -> None:
     level = 2
     while frame.f_back is not None and _is_theirs(frame.f_code.co_filename):
         frame, level = frame.f_back, level + 1
-    warnings.warn(NotCompiledWarning(text), stacklevel=level)
+    warnings.warn(NotCompiledWarning(text(reason)), stacklevel=level)
 
 
 def _is_theirs(filename: str) -> bool:

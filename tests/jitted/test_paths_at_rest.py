@@ -160,3 +160,48 @@ def test_what_rests_beside_other_signatures_is_called_by_the_plainest_way(monkey
             assert j(x) == relu(x) and type(j(x)) is type(relu(x))
     assert all(e.paths.rest for e in j._core.cache.entries.values()) and len(j._core.cache.entries) == 2
     assert max(calls_of(j, 2.0), calls_of(j, np.float64(2.0))) <= 14
+
+
+class Welford:
+    def __init__(self):
+        self.n, self.mean, self.total = 0, 0.0, 0.0
+
+    def __call__(self, x):
+        self.n += 1
+        d = x - self.mean
+        self.mean += d / self.n
+        self.total += d * (x - self.mean)
+        return self.total / (self.n - 1) if self.n > 1 else 0.0
+
+
+class Average:
+    def __init__(self):
+        self.mean, self.high = 0.0, 0
+
+    def __call__(self, x):
+        self.mean = 0.9 * self.mean + 0.1 * x
+        if self.mean > 1.0:
+            self.high += 1
+        return self.mean
+
+
+class Smoothed:
+    mean = 0.0
+
+    def __call__(self, x):
+        self.mean = 0.9 * self.mean + 0.1 * x
+        return self.mean
+
+
+@pytest.mark.parametrize("kind", [Welford, Average, Smoothed])
+def test_few_numbers_that_advance_are_computed_by_the_function_itself(monkeypatch, kind):
+    """A program that reads and stores them would take a hundred times as long."""
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
+    for call in ("call", "stored"):
+        monkeypatch.setitem(account.COSTS, call, 1e-5)
+    plain, advancing = kind(), kind()
+    jitted = fc.jit(advancing)
+    for k in range(3000):
+        assert jitted(0.1 * (k % 37)) == pytest.approx(plain(0.1 * (k % 37)), rel=1e-12)
+    assert vars(advancing) == pytest.approx(vars(plain), rel=1e-12)
+    assert jitted.cost().calls > 2900 and calls_of(jitted, 1.0) <= 16  # what goes straight to a program is not counted

@@ -11,7 +11,7 @@ import pytest
 import funcad
 from funcad import grad, jit, jvp, vmap
 from funcad.errors import PathError
-from funcad.jitted import handlers
+from funcad.jitted import first_calls, handlers
 
 GOOD = np.array([[2.0, 0.5], [0.5, 1.0]])
 SINGULAR = np.array([[1.0, 2.0], [2.0, 4.0]])
@@ -352,3 +352,34 @@ def test_effects_before_what_cannot_run_again() -> None:
     assert said == [1.0, 1.0, 1.0, -1.0]
     assert (f(-1.0), f(-1.0)) == (0.0, 1.0)
     assert said == [1.0, 1.0, 1.0, -1.0, -1.0, -1.0]
+
+
+class Held:
+    w = np.ones(3)
+
+
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+@pytest.mark.parametrize("before", [0, 1, 2, 3, 7])
+@pytest.mark.parametrize("again", [False, True])
+def test_what_only_a_trace_refuses_is_computed_un_jitted_wherever_it_is_met(
+    monkeypatch: pytest.MonkeyPatch, before: int, again: bool
+) -> None:
+    """An array of an object's is written by an operator on a path that is taken later."""
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
+    held = Held()
+
+    def f(x: Any, p: float) -> Any:
+        x += x
+        if p >= 0:
+            held.w *= x * 1.0
+        return np.sum(x)
+
+    if again:  # what has been learned of the code before is not needed
+        held.w = np.ones(3)
+        jit(f)(np.ones(3), 1.0)
+    held.w, jitted = np.ones(3), jit(f)
+    values = [-1.0 - i for i in range(before)] + [1.0, -1.0, 2.0]
+    for p in values:
+        x = np.full(3, 2.0)
+        assert jitted(x, p) == 12.0 and x.tolist() == [4.0] * 3
+    assert held.w.tolist() == [16.0] * 3
