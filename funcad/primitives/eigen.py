@@ -292,7 +292,7 @@ eig = stacked("eig", _eig_impl, _eig_abstract, _eig_jvp, multiple=2)
 
 
 def _svd_impl(xp: Any, a: Any, *, full_matrices: bool) -> list:
-    return of_finite(xp, lambda a: xp.linalg.svd(a, full_matrices=full_matrices), a)
+    return of_finite(xp, lambda a: xp.linalg.svd(a, full_matrices=full_matrices), a, strict=True)
 
 
 def _svd_abstract(a: Aval, *, full_matrices: bool) -> list:
@@ -366,7 +366,7 @@ def _svdvals_jvp(tangents: Any, out: Any, a: Any) -> Any:
 # The singular values alone, in descending order: several times quicker where no derivative is taken.
 svdvals = stacked(
     "svdvals",
-    lambda xp, a: of_finite(xp, lambda a: xp.linalg.svd(a, compute_uv=False), a)[0],
+    lambda xp, a: of_finite(xp, lambda a: xp.linalg.svd(a, compute_uv=False), a, strict=True)[0],
     lambda a: _svd_abstract(a, full_matrices=False)[1],
     _svdvals_jvp,
 )

@@ -297,8 +297,9 @@ def solve(a: Any, b: Any) -> Any:
 def _pinv_impl(xp: Any, a: Any, rcond: Any, *, hermitian: bool, truncates: bool) -> Any:
     if not a.size:
         return xp.empty((*a.shape[:-2], a.shape[-1], a.shape[-2]), a.dtype)
-    options = {"hermitian": True} if hermitian and xp is np else {}
-    return of_finite(xp, lambda a: xp.linalg.pinv(a, rcond, **options), a)[0]
+    if hermitian and xp is np:
+        return np.linalg.pinv(a, rcond, hermitian=True)
+    return of_finite(xp, lambda a: xp.linalg.pinv(a, rcond), a, strict=True)[0]
 
 
 def _stein_impl(xp: Any, f: Any, g: Any, r: Any) -> Any:
@@ -369,8 +370,9 @@ def pinv(a: Any, rcond: Any, *, hermitian: bool = False) -> Any:
 def _lstsq_impl(xp: Any, a: Any, b: Any, *, rcond: float) -> Any:
     out = xp.empty((*a.shape[:-2], a.shape[-1], b.shape[-1]), a.dtype)
     for i in np.ndindex(a.shape[:-2]):
-        finite = bool(xp.isfinite(a[i]).all() & xp.isfinite(b[i]).all())  # or LAPACK fails, or never ends
-        out[i] = xp.linalg.lstsq(a[i], b[i], rcond)[0] if finite else xp.nan
+        if not bool(xp.isfinite(a[i]).all()):  # LAPACK fails, or never ends
+            raise np.linalg.LinAlgError("SVD did not converge in Linear Least Squares")
+        out[i] = xp.linalg.lstsq(a[i], b[i], rcond)[0]
     return out
 
 
@@ -443,7 +445,7 @@ polar = stacked("polar", _polar_impl, lambda a: a, _polar_jvp)
 # The sum of the singular values.
 nuclear_norm = stacked(
     "nuclear_norm",
-    lambda xp, a: of_finite(xp, lambda a: xp.linalg.svd(a, compute_uv=False).sum(-1), a)[0],
+    lambda xp, a: of_finite(xp, lambda a: xp.linalg.svd(a, compute_uv=False).sum(-1), a, strict=True)[0],
     lambda a: Aval(a.shape[:-2], REAL(a.dtype)),
     lambda tangents, out, a: real(inner_product(conj(polar(a)), tangents[0])),
 )

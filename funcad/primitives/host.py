@@ -241,6 +241,7 @@ pure_callback_p = Primitive(
     lambda *avals, call, vmap_method: list(call.avals),
     batch=_pure_batch,
     multiple=True,
+    fails=True,
     silent=True,
     may_share=True,
 )

@@ -343,15 +343,18 @@ def products_but(xp: Any, s: Any) -> tuple[Any, Any]:
     return before * after, pairs + xp.swapaxes(pairs, -1, -2)
 
 
-def of_finite(xp: Any, f: Any, a: Any) -> list:
-    """The results of f(a), NaN for matrices that are not finite: LAPACK's SVD fails on NaN and may never end on infinities."""
+def of_finite(xp: Any, f: Any, a: Any, *, strict: bool = False) -> list:
+    """The results of f(a), NaN for matrices that are not finite: LAPACK's SVD may never end on infinities.
+
+    On NaN it fails: where f is the user's own call, `strict`, it is to raise that.
+    """
     finite = xp.isfinite(a).all((-2, -1))
     if bool(finite.all()):
         out = f(a)
         return [*out] if isinstance(out, tuple) else [out]
-    out = f(xp.where(finite[..., None, None], a, 0))
+    out = f(xp.where(finite[..., None, None] | (strict & xp.isnan(a)), a, 0))
     parts = out if isinstance(out, tuple) else (out,)
-    return [xp.where(finite.reshape(*finite.shape, *[1] * (p.ndim - finite.ndim)), p, xp.nan) for p in parts]
+    return [xp.where(finite.reshape((*finite.shape, *[1] * (p.ndim - finite.ndim))), p, xp.nan) for p in parts]
 
 
 def _is_regular(xp: Any, a: Any, inverse: Any) -> bool:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.linalg
 
 import funcad as fc
 
@@ -140,3 +141,34 @@ def test_in_a_loop_it_is_raised_at_every_call(f: Any, jitted: bool) -> None:
             with pytest.raises(np.linalg.LinAlgError) as caught:
                 g(x)
             assert any("funcad.cond" in note for note in caught.value.__notes__)
+
+
+def _positive(v: Any) -> Any:
+    if v < 0:
+        raise ValueError("negative")
+    return v
+
+
+def calls_back(x: Any) -> Any:
+    try:
+        fc.pure_callback(_positive, x, x, vmap_method="sequential")
+    except ValueError:
+        return x * 2.0
+    return x * 3.0
+
+
+def asks_scipy(x: Any) -> Any:
+    try:
+        scipy.linalg.null_space(np.ones((2, 2)) / (x + 2.0))
+    except ValueError:
+        return x * 2.0
+    return x * 3.0
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("f, way", [(calls_back, way) for way in ("jit alone", "vmap", "sum")] + [(asks_scipy, "jit alone")])
+def test_what_a_callback_raises_is_seen_by_its_try(f: Any, way: str) -> None:
+    made, x, expected = WAYS[way]
+    g = made(f)
+    for _ in range(4):
+        np.testing.assert_array_equal(g(x), expected)

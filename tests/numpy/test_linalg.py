@@ -9,7 +9,7 @@ import pytest
 
 import funcad
 import funcad.numpy as fnp
-from funcad import grad, jit, jvp, vjp, vmap
+from funcad import grad, jit, jvp, value_and_grad, vjp, vmap
 from funcad.numpy.linalg import funm_sym
 from funcad.primitives import eigen, factorizations
 from funcad.primitives.matrix_functions import divided_differences
@@ -566,3 +566,64 @@ def test_kronecker_products_are_numpys(shapes, dtype):
         np.testing.assert_array_equal(found, np.kron(a, b))
     if dtype is float:
         check_grads(lambda a, b: np.kron(a, b), (a, b), order=2)
+
+
+# -- matrices that are not finite
+
+FUNCTIONS = {
+    "svd": lambda a: np.linalg.svd(a)[1],
+    "svd, values": lambda a: np.linalg.svd(a, compute_uv=False),
+    "svd, hermitian": lambda a: np.linalg.svd(a, hermitian=True)[1],
+    "pinv": np.linalg.pinv,
+    "pinv, hermitian": lambda a: np.linalg.pinv(a, hermitian=True),
+    "matrix_rank": lambda a: a * np.linalg.matrix_rank(a),
+    "lstsq": lambda a: np.linalg.lstsq(a, np.ones(2))[0],
+    "lstsq, b": lambda a: np.linalg.lstsq(np.eye(2), a)[0],
+    "polyfit": lambda a: np.polyfit(a[0], np.ones(2), 1),
+    "cond": np.linalg.cond,
+    "norm 2": lambda a: np.linalg.norm(a, 2),
+    "norm nuc": lambda a: np.linalg.norm(a, "nuc"),
+    "eigvalsh": np.linalg.eigvalsh,
+    "inv": np.linalg.inv,
+    "det": np.linalg.det,
+}
+
+
+def _total(f):
+    return lambda a: np.sum(f(a))
+
+
+CALLS = {  # of which each gives the sum of f's values
+    "plain": _total,
+    "grad": lambda f: lambda a: value_and_grad(_total(f))(a)[0],
+    "jvp": lambda f: lambda a: jvp(_total(f), (a,), (np.ones((2, 2)),))[0],
+    "vmap": lambda f: lambda a: vmap(_total(f))(a[None])[0],
+    "jit": lambda f: jit(_total(f)),
+    "jit of grad": lambda f: jit(lambda a: value_and_grad(_total(f))(a)[0]),
+    "jit of vmap": lambda f: jit(lambda a: vmap(_total(f))(a[None])[0]),
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("way", CALLS)
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_numpy_raises_for_nan_is_raised_and_nothing_else(name, way):
+    f, good, bad = FUNCTIONS[name], np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([[np.nan, 1.0], [1.0, 3.0]])
+
+    def tried(a):
+        try:
+            f(a)
+        except np.linalg.LinAlgError:
+            return 2.0 * a
+        return a
+
+    def outcome(call, a):
+        try:
+            return str(call(a) * 0)  # finite or NaN; of the rest rounding decides
+        except np.linalg.LinAlgError as error:
+            return str(error)
+
+    made, made_tried = CALLS[way](f), CALLS[way](lambda a: tried(a)[1])
+    for a in (good, bad, bad, bad, good, bad):
+        assert outcome(made, a) == outcome(_total(f), a)
+        assert made_tried(a) == np.sum(tried(a)[1])
