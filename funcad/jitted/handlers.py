@@ -18,7 +18,10 @@ from types import CodeType, FrameType, FunctionType, ModuleType
 from typing import Any
 
 from funcad.host.where import handlers_around, is_internal, tracing
+from funcad.ir.aval import Params
+from funcad.ir.jaxpr import Equation, Jaxpr, Var, may_fail
 from funcad.memo import remembers
+from funcad.passes.subprograms import with_programs
 from funcad.primitives.python_numbers import kept
 from funcad.reads.code_reads import is_library
 
@@ -43,8 +46,9 @@ def keep(trace: Any, primitive: Any, args: Any, params: Any, outermost: CodeType
     while outermost is None and around is not None:
         root, around = around, around.outer
     try:
-        out = trace.record(primitive, args, params)
-        if not primitive.asserts and inside_try(outermost or getattr(root.function, "__code__", keep.__code__)):
+        tried = not primitive.asserts and inside_try(outermost or getattr(root.function, "__code__", keep.__code__))
+        out = trace.record(primitive, args, keeping(params) if tried and primitive.multiple else params)
+        if tried:
             list(map(kept, out if primitive.multiple else [out]))
         return out
     finally:
@@ -52,6 +56,25 @@ def keep(trace: Any, primitive: Any, args: Any, params: Any, outermost: CodeType
 
 
 tracing.keep = keep
+
+
+def keeping(params: Params) -> Params:
+    """The parameters of an operation inside a `try`: what may fail in its programs stays, too."""
+    return {k: with_programs(v, _keeping) for k, v in params.items()}
+
+
+def _keeping(jaxpr: Jaxpr) -> Jaxpr:
+    if not jaxpr.may_fail:
+        return jaxpr
+    found = jaxpr.memo.get("keeping")
+    if found is None:
+        equations: list[Equation] = []
+        for e in jaxpr.equations:
+            fails = may_fail(e.primitive, e.params) and not e.primitive.asserts
+            equations.append(e._replace(params=keeping(e.params)) if fails and e.primitive.multiple else e)
+            equations += [Equation(kept, (v,), {}, (Var(v.aval),), e.source) for v in e.outputs if fails]
+        found = jaxpr.memo.setdefault("keeping", Jaxpr(jaxpr.inputs, tuple(equations), jaxpr.outputs))
+    return found
 
 
 @remembers(1024)

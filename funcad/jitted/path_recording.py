@@ -45,7 +45,7 @@ from funcad.ir.primitive import Primitive
 from funcad.ir.trace import bind
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.jitted.account import COSTS, Abandoned, Equations, most_bytes
-from funcad.jitted.handlers import inside_try, keep
+from funcad.jitted.handlers import inside_try, keep, keeping
 from funcad.jitted.path_segments import Leaf, Node
 from funcad.primitives.host import HostCall, debug_callback_p, host_read_p
 from funcad.primitives.placement import on_device_of, put
@@ -414,7 +414,7 @@ class Recorder:
             read = next((a for a in args if type(a) is Tracer and a.owner is trace), None)
             if tried:
                 self.answer(read, "reached")
-            out = trace.record(primitive, args, params)
+            out = trace.record(primitive, args, keeping(params) if tried and primitive.multiple else params)
             outs = [kept(x) for x in out] if tried and primitive.multiple else [out]
             if tried:
                 self.answer(outs[0] if outs else read, "success")

@@ -18,7 +18,7 @@ from typing import Any
 
 from funcad.configuration import config
 from funcad.host.devices import on_device
-from funcad.ir.jaxpr import Jaxpr, Literal, Var, equation_has_effects
+from funcad.ir.jaxpr import Jaxpr, Literal, Var, equation_has_effects, stays
 from funcad.jitted.account import EQUATION_BYTES, Account, most_bytes
 from funcad.jitted.path_recording import ANSWERS, Recorder
 from funcad.jitted.path_segments import Leaf, Node, Segments
@@ -217,7 +217,7 @@ class Trie:
         step.single = step.size == 1
         step.program, step.native, step.extra = None, _NEVER_FAST, ()
         step.take = _taker([self._place(v) for v in node.reads])
-        if step.outs or node.has_effects:
+        if step.outs or any(map(stays, node.equations)):
             step.program, extra = self.segments.program(node, step.outs)
             step.extra = tuple(extra)
             if hasattr(step.program, "fast"):

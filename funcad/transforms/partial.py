@@ -18,7 +18,7 @@ from typing import Any
 from funcad.host.where import note_source, state
 from funcad.ir.aval import AnyAval, Aval, Params, StackAval, Value, aval_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, prune, used_inputs
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, prune, subjaxprs, used_inputs
 from funcad.ir.primitive import Primitive, not_linear
 from funcad.ir.trace import AbstractTrace, bind, trace_function
 from funcad.ir.tracer import Tracer, value_key
@@ -66,7 +66,7 @@ def partial_eval(jaxpr: Jaxpr, known: dict[Var, Value], unknown: set[Var]) -> li
                     continue
                 out_unknown, run = primitive.partial_eval(flags, **equation.params)
                 unknown.update([v for v, u in zip(equation.outputs, out_unknown) if u])
-                if not all(out_unknown):
+                if not (out_unknown and all(out_unknown)):  # one without results may be there for what it refuses
                     known.update([(v, x) for v, x, u in zip(equation.outputs, run(args), out_unknown) if not u])
                 continue
             out = bind(primitive, *args, **equation.params)
@@ -126,7 +126,7 @@ class TangentTrace(AbstractTrace):
             return AbstractTrace.record(self, primitive, args, params)
         unknown = tuple([type(a) is Tracer and a.owner is self for a in args])
         out_unknown, run = primitive.partial_eval(unknown, **params)
-        if all(out_unknown):
+        if all(out_unknown) and not any([j.stays for j in subjaxprs(params)]):
             return super().record(primitive, args, params)
         if primitive.split is not None and any(out_unknown):
             return primitive.split(unknown, args, **params)

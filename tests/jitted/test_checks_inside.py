@@ -60,6 +60,34 @@ def calls_a_jitted_one(x: Any) -> Any:
     return x * 3.0
 
 
+def _factor(x: Any) -> Any:
+    return np.linalg.cholesky(np.eye(2) * x)
+
+
+def _only_checks(x: Any) -> None:
+    _factor(x)
+
+
+def _tries(f: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def tried(x: Any) -> Any:
+        try:
+            f(x)
+        except np.linalg.LinAlgError:
+            return x * 2.0
+        return x * 3.0
+
+    return tried
+
+
+UNREAD = {  # programs inside, of whose results nobody reads any, or which have none
+    "cond of None": lambda x: fc.cond(x < 9.0, _only_checks, lambda x: None, x),
+    "cond": lambda x: fc.cond(x < 9.0, _factor, lambda x: np.eye(2) * x, x),
+    "switch": lambda x: fc.switch(0, [_only_checks, lambda x: None], x),
+    "checkpoint": lambda x: fc.checkpoint(_only_checks)(x),
+    "vmap": lambda x: fc.vmap(_factor)(x * np.ones(3)),
+}
+
+
 def ends_with_finally(x: Any) -> Any:
     done = []
     try:
@@ -106,13 +134,26 @@ WAYS = {  # what is called, its argument, and what it gives
     "vmap of cond, un-jitted": (lambda f: fc.vmap(_chosen(f)), X, VALUE),
     "grad of vmap of cond, un-jitted": (lambda f: fc.grad(_total(fc.vmap(_chosen(f)))), X, SLOPE),
 }
+INSIDE = {
+    "grad, un-jitted": (fc.grad, -2.0, 2.0),
+    "grad": (lambda f: fc.jit(fc.grad(f)), -2.0, 2.0),
+    "grad of jit": (lambda f: fc.grad(fc.jit(f)), -2.0, 2.0),
+    "checkpoint": (lambda f: fc.jit(fc.checkpoint(f)), -2.0, -4.0),
+    "grad of checkpoint, un-jitted": (lambda f: fc.grad(fc.checkpoint(f)), -2.0, 2.0),
+    "grad of checkpoint": (lambda f: fc.jit(fc.grad(fc.checkpoint(f))), -2.0, 2.0),
+    "vmap of grad of checkpoint": (lambda f: fc.jit(fc.vmap(fc.grad(fc.checkpoint(f)))), X, SLOPE),
+    "grad of custom_jvp, un-jitted": (lambda f: fc.grad(_by_jvp(f)), -2.0, 2.0),
+    "grad of custom_jvp": (lambda f: fc.jit(fc.grad(_by_jvp(f))), -2.0, 2.0),
+    "grad of custom_vjp, un-jitted": (lambda f: fc.grad(_by_vjp(f)), -2.0, 2.0),
+    "grad of custom_vjp": (lambda f: fc.jit(fc.grad(_by_vjp(f))), -2.0, 2.0),
+}
 CHECKED = [cholesky, solve, returns_inside, raises_another, calls_a_jitted_one]
 
 
-@pytest.mark.parametrize("way", WAYS)
-@pytest.mark.parametrize("f", CHECKED)
+@pytest.mark.parametrize("way", [*WAYS, *INSIDE])
+@pytest.mark.parametrize("f", [*CHECKED, *[pytest.param(_tries(f), id=name) for name, f in UNREAD.items()]])
 def test_a_check_that_fails_is_seen_by_its_try(f: Any, way: str) -> None:
-    made, x, expected = WAYS[way]
+    made, x, expected = {**WAYS, **INSIDE}[way]
     g = made(f)
     for _ in range(4):
         np.testing.assert_array_equal(g(x), expected)
