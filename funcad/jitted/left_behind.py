@@ -36,7 +36,7 @@ from funcad.tree.containers import kind_of
 _SPEAKING = frozenset(  # of the module-level generators
     "random rvs shuffle sample resample bootstrap kmeans kmeans2 permutation_test monte_carlo_test goodness_of_fit"
     " differential_evolution dual_annealing basinhopping rand random_array ttest_ind clarkson_woodruff_transform"
-    " quadratic_assignment".split()
+    " quadratic_assignment cdf logcdf multiscale_graphcorr".split()
 )
 LONGEST = 10_000  # containers with more items are not looked into
 _WHOLE = (list, set, collections.deque)

@@ -157,11 +157,12 @@ _WITH_RNG = {  # what begins with numbers of a generator of its own, where none 
     "scipy.stats._bws_test": "bws_test",
     "scipy.stats._distribution_infrastructure": "UnivariateDistribution.sample",
     "scipy.linalg.interpolative": "interp_decomp svd estimate_rank",
+    "scipy.integrate._quadrature": "qmc_quad",
 }
 
 
 def _with_rng(observer: Observer, args: tuple, kwargs: dict, name: str) -> Any:
-    given = [kwargs[n] for n in ("rng", "seed", "random_state") if kwargs.get(n) is not None]
+    given = [kwargs[n] for n in ("rng", "seed", "random_state", "qrng") if kwargs.get(n) is not None]
     return _generator(observer, tuple(given), {}, name)
 
 

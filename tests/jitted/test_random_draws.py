@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.random as npr
 import pytest
+import scipy.integrate
 import scipy.linalg
 import scipy.sparse
 import scipy.stats
@@ -171,12 +172,20 @@ def test_the_functions_are_numpys_elsewhere() -> None:
 
 
 LINE = np.arange(12.0)
+FROZEN = scipy.stats.multivariate_normal(cov=np.eye(4) + 0.3)
+SEEDED = scipy.stats.multivariate_normal(cov=np.eye(4) + 0.3, seed=3)
 UNSEEDED: dict[str, Callable[[], Any]] = {
     "random_array": lambda: scipy.sparse.random_array((5, 5), density=0.5).toarray().sum(),
     "rand": lambda: scipy.sparse.rand(5, 5, density=0.5).toarray().sum(),
     "clarkson_woodruff_transform": lambda: scipy.linalg.clarkson_woodruff_transform(np.eye(40), 2)[0] @ np.arange(40.0),
     "MultivariateNormalQMC": lambda: scipy.stats.qmc.MultivariateNormalQMC(np.zeros(2)).random(2).sum(),
     "PermutationMethod": lambda: scipy.stats.pearsonr(LINE, np.sin(LINE), method=scipy.stats.PermutationMethod()).pvalue,
+    "multivariate_normal.cdf": lambda: scipy.stats.multivariate_normal.cdf(np.ones(4), cov=np.eye(4) + 0.3),
+    "a frozen cdf": lambda: FROZEN.cdf(np.ones(4)),
+    "a frozen cdf that has a seed": lambda: SEEDED.logcdf(np.ones(4)),
+    "multivariate_t.cdf": lambda: scipy.stats.multivariate_t.cdf(np.ones(4), shape=np.eye(4) + 0.3, df=5),
+    "qmc_quad": lambda: scipy.integrate.qmc_quad(lambda v: np.sum(v**2, axis=0), [0, 0], [1, 1], n_points=16).integral,
+    "multiscale_graphcorr": lambda: scipy.stats.multiscale_graphcorr(LINE, np.sin(LINE), reps=20).pvalue,
     "dunnett": lambda: scipy.stats.dunnett(X, X[::-1] ** 2, control=X**2 + 1.0).pvalue.sum(),
 }
 if hasattr(scipy.stats, "Normal"):  # from 1.15 on
@@ -184,9 +193,10 @@ if hasattr(scipy.stats, "Normal"):  # from 1.15 on
 
 
 @pytest.mark.parametrize("name", UNSEEDED)
-@pytest.mark.filterwarnings("ignore::funcad.errors.NotCompiledWarning")
+@pytest.mark.filterwarnings("ignore::funcad.errors.NotCompiledWarning", "ignore:The number of replications")
 def test_what_scipy_draws_without_a_seed_is_drawn_at_each_call(name: str) -> None:
-    f = lambda x: UNSEEDED[name]() * x
+    draw = UNSEEDED[name]
+    f = lambda x: draw() * x
     for way in (jit(f), jit(grad(f))):
         found = [float(way(1.0)) for _ in range(10)]
         assert len(set(found[4:])) > 1
@@ -195,6 +205,8 @@ def test_what_scipy_draws_without_a_seed_is_drawn_at_each_call(name: str) -> Non
 def test_what_scipy_draws_from_a_seed_is_compiled() -> None:
     f = lambda x: x * scipy.sparse.random_array((3, 3), density=0.5, rng=3).toarray().sum()
     g = lambda x: x * scipy.stats.qmc.MultivariateNormalQMC(np.zeros(2), rng=np.random.default_rng(1)).random(2).sum()
-    for h in (f, g):
+    t = lambda x: x * scipy.stats.multivariate_t.cdf(np.ones(4), shape=np.eye(4) + 0.3, df=5, random_state=3)
+    n = lambda x: x * scipy.stats.norm.cdf(1.0)
+    for h in (f, g, t, n):
         jitted = jit(h)
         assert [jitted(2.0) for _ in range(4)] == [h(2.0)] * 4
