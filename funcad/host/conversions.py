@@ -137,7 +137,7 @@ def starts_again(trace: Any, error: Exception) -> bool:
 
 
 def _codes_of(functions: Iterable[types.FunctionType]) -> list[CodeType]:
-    return [c for f in functions for c in with_inner(f.__code__)]
+    return [c for f in functions for c in with_inner(tracing.shown_code(f.__code__))]  # a twin writes by hooks
 
 
 def _names_seldom(users: list[Any]) -> bool:
