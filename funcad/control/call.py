@@ -296,6 +296,33 @@ def coerce(jaxpr: Jaxpr, avals: Sequence[Any]) -> Jaxpr:
     return Jaxpr(jaxpr.inputs, (*jaxpr.equations, *equations), tuple(outputs))
 
 
+def inlined(jaxpr: Jaxpr) -> Jaxpr:
+    """The program with jit's calls expanded, so that a policy sees the equations in them."""
+    if not any(e.primitive is call_p for e in jaxpr.equations):
+        return jaxpr
+    equations: list[Equation] = []
+    atoms: dict[Var, Any] = {}
+
+    def expand(program: Jaxpr, names: dict[Var, Any]) -> list[Any]:
+        def read(atom: Any) -> Any:
+            return atom if type(atom) is Literal else names[atom]
+
+        for e in program.equations:
+            inputs = tuple([read(a) for a in e.inputs])
+            if e.primitive is call_p:
+                inner = e.params["jaxpr"]
+                names.update(zip(e.outputs, expand(inner, dict(zip(inner.inputs, inputs)))))
+                continue
+            outputs = tuple([Var(v.aval) for v in e.outputs])
+            names.update(zip(e.outputs, outputs))
+            equations.append(Equation(e.primitive, inputs, e.params, outputs, e.source))
+        return [read(o) for o in program.outputs]
+
+    atoms.update((v, v) for v in jaxpr.inputs)
+    outputs = expand(jaxpr, atoms)
+    return Jaxpr(jaxpr.inputs, tuple(equations), tuple(outputs))
+
+
 def invariant_part(jaxpr: Jaxpr, inputs: Sequence[Var]) -> tuple[set, list[Equation]]:
     """The variables that depend on these inputs alone, and the equations that compute them."""
     known: set = set(inputs)

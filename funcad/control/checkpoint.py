@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 
 from funcad import tree
 from funcad.backends.engines import estimate, run_jaxpr
-from funcad.control.call import call_p, compact, interned, partial_call, scatter, square_of, turning
+from funcad.control.call import compact, inlined, interned, partial_call, scatter, square_of, turning
 from funcad.control.policies import MemoryBudget
 from funcad.control.rules import closes_over_tracer
 from funcad.errors import FuncadError
@@ -51,33 +51,6 @@ from funcad.api.border import (  # isort: skip
 # Idea: what happens once must not run again, so a loop, a branch or a rule in the body that holds a collective or an
 # io_callback is not part of what does. The body is cut there into pieces: what lies between is a checkpoint each; the loop is
 # linearized as it stands, but each of its turns is a checkpoint that keeps what the effects gave.
-
-
-def inlined(jaxpr: Jaxpr) -> Jaxpr:
-    """The program with jit's calls expanded, so that a policy sees the equations in them."""
-    if not any(e.primitive is call_p for e in jaxpr.equations):
-        return jaxpr
-    equations: list[Equation] = []
-    atoms: dict[Var, Any] = {}
-
-    def expand(program: Jaxpr, names: dict[Var, Any]) -> list[Any]:
-        def read(atom: Any) -> Any:
-            return atom if type(atom) is Literal else names[atom]
-
-        for e in program.equations:
-            inputs = tuple([read(a) for a in e.inputs])
-            if e.primitive is call_p:
-                inner = e.params["jaxpr"]
-                names.update(zip(e.outputs, expand(inner, dict(zip(inner.inputs, inputs)))))
-                continue
-            outputs = tuple([Var(v.aval) for v in e.outputs])
-            names.update(zip(e.outputs, outputs))
-            equations.append(Equation(e.primitive, inputs, e.params, outputs, e.source))
-        return [read(o) for o in program.outputs]
-
-    atoms.update((v, v) for v in jaxpr.inputs)
-    outputs = expand(jaxpr, atoms)
-    return Jaxpr(jaxpr.inputs, tuple(equations), tuple(outputs))
 
 
 def quiet_params(params: dict[str, Any]) -> dict[str, Any]:

@@ -473,7 +473,7 @@ def by_points(converted: Callable[..., Any], compiled: bool = False) -> Callable
     For solvers, which ask one point after the other. Unless `compiled`, each bit is NumPy's, as differences want it.
     """
     jaxpr, fixed, structure = converted.traced  # type: ignore[attr-defined]
-    program = control_call.interned(jaxpr)
+    program = control_call.interned(control_call.inlined(jaxpr))
     run = functools.partial(control_call.run_jaxpr, program) if compiled else interpreter.program_of(program).run
     places = [i for i, c in enumerate(fixed) if c is None]
     n_args = len(jaxpr.inputs) - len(fixed)

@@ -133,11 +133,11 @@ def bend(x, a):
 
 
 def test_a_program_that_takes_no_derivative_does_not_look_for_the_minimum_beside(monkeypatch):
-    from funcad.scipy.optimize.implicit import Settling
+    from funcad.scipy.optimize import implicit
 
     seen: list = []
-    near = Settling.near
-    monkeypatch.setattr(Settling, "near", lambda self, *args: (seen.append(1), near(self, *args))[1])
+    near = implicit.near
+    monkeypatch.setattr(implicit, "near", lambda *args: (seen.append(1), near(*args))[1])
     f = jit(lambda a: solvers.minimize(valley, START, (a,), "BFGS", slope).x[0])
     for _ in range(3):  # the second call runs what was traced, as it is
         f(1.7)

@@ -11,7 +11,6 @@ every number in the state and the parameters, forwards, and multiplies.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -23,20 +22,16 @@ from funcad.api.jacobian import jacfwd
 from funcad.api.tools import ShapeDtypeStruct
 from funcad.api.vjp import jvp, vjp
 from funcad.api.vmap import vmap
-from funcad.control.call import call, interned, memoised
+from funcad.control.call import call, coerce, interned
 from funcad.control.callback import pure_callback
 from funcad.control.rules import closure_convert
 from funcad.control.scan import scan
 from funcad.control.while_loop import while_loop
 from funcad.custom.custom_vjp import custom_vjp
-from funcad.host.devices import namespace_of
 from funcad.host.progress import working
-from funcad.host.real_types import is_a
-from funcad.ir.aval import aval_of, dtype_of, is_inexact, said, shape_of
+from funcad.ir.aval import Aval, aval_of, dtype_of, is_inexact, said, shape_of
 from funcad.ir.jaxpr import Jaxpr, split
-from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer, concrete_value
-from funcad.memo import Table
 from funcad.numpy.promote import array_of
 from funcad.primitives.conversion import convert, real, stop_gradient
 from funcad.primitives.families import REAL
@@ -44,8 +39,7 @@ from funcad.primitives.runge_kutta import advance, control_p
 from funcad.primitives.shape import reshape
 from funcad.scipy.constants import constant
 from funcad.scipy.door import scipy_function
-from funcad.scipy.optimize.implicit import Hoisted
-from funcad.tree.same import same_key
+from funcad.scipy.optimize.implicit import Hoisted, found_again
 
 # -- embedded Runge-Kutta methods with step control and dense output, on a state that is one vector
 #
@@ -199,7 +193,7 @@ def solve_by_scipy(rate: Callable[..., Any], y0: Any, times: Any, options: Optio
     if hoisted.error is not None:
         raise hoisted.error
     value = hoisted.compiled()
-    slope = hoisted.compiled(lambda f: jacfwd(f)) if options.is_stiff and dtype_of(y0).kind == "f" else None
+    slope = hoisted.compiled(jacfwd) if options.is_stiff and dtype_of(y0).kind == "f" else None
     m, n, dtype = shape_of(times)[0], shape_of(y0)[0], dtype_of(y0)
 
     def host(y0: Any, times: Any, *values: Any) -> Any:
@@ -229,53 +223,17 @@ def solve_by_scipy(rate: Callable[..., Any], y0: Any, times: Any, options: Optio
 
 
 class Slopes(NamedTuple):
-    """f(y, t, params, others) as a program of what func read, its arguments, y and t; equal if the programs are."""
+    """f(*leading, params, others) as a program of what func read, its arguments and what leads; equal if the programs are."""
 
     program: Jaxpr
     floats: tuple[bool, ...]  # which of the values are among the params
-    structure: Any  # of y
+    structure: Any  # of the result
 
-    def __call__(self, y: Any, t: Any, params: Any, others: Any) -> Any:
+    def __call__(self, *args: Any) -> Any:
+        *leading, params, others = args
         known, unknown = iter(params), iter(others)
         values = [next(known) if is_float else next(unknown) for is_float in self.floats]
-        leaves = tree.leaves(y)
-        slopes = call(self.program, *values, *leaves, t, name="slopes")
-        return self.structure.unflatten([convert(array_of(s), dtype_of(x)) for s, x in zip(slopes, leaves)])
-
-
-_rules = functools.partial(Table, "integrate.rules", "a rule and its operands: its program", 64)
-
-
-def _found_again(rule: Callable[..., Any]) -> Callable[..., Any]:
-    """The rule as a program, which hangs on that of `Slopes`: un-jitted calls trace, derive and compile it once for all."""
-
-    @functools.wraps(rule)
-    def run(f: Any, options: Sequence[Any], *operands: Any) -> Any:
-        leaves, structure = tree.flatten(operands)
-        if type(f) is not Slopes or f.program.axis_names:
-            return rule(f, options, *operands)
-        changing = [is_a(x, (np.ndarray, list)) for x in options]
-        if any(changing) or namespace_of(leaves) is not np:
-            return rule(f, options, *operands)
-        avals = list(map(aval_of, leaves))
-
-        def make() -> tuple:
-            results = []
-
-            def flat(*leaves: Any) -> list[Any]:
-                outs, found = tree.flatten(rule(f, options, *structure.unflatten(leaves)))
-                results.append(found)
-                return outs
-
-            made = trace_function(flat, avals, name=rule.__name__, staging=True)
-            return (*made, results[-1])
-
-        rules = memoised(f.program, "integrate", _rules)
-        key = rule, f[1:], same_key(options), structure, *avals
-        jaxpr, consts, found = rules.get(key) or rules.put(key, make())
-        return found.unflatten(call(jaxpr, *consts, *leaves, name=rule.__name__))
-
-    return run
+        return self.structure.unflatten(call(self.program, *values, *tree.leaves(leading), name="slopes"))
 
 
 def _pack(leaves: Sequence[Any], dtype: np.dtype) -> Any:
@@ -300,7 +258,7 @@ def _unpack(vector: Any, avals: Sequence[Any], lead: tuple = ()) -> list[Any]:
     return leaves
 
 
-@_found_again
+@found_again
 def _trajectory(f: Callable[..., Any], options: Options, y0: Any, times: Any, params: Any, others: Any) -> Any:
     """y at all times, with a leading axis; f is f(y, t, params, others)."""
     leaves, structure = tree.flatten(y0)
@@ -393,7 +351,7 @@ def _by_sensitivities(f: Any, options: Options, residuals: Any, cts: Any) -> tup
     return y0_bar, t_bars - t0_bar * np.eye(1, shape_of(times)[0], dtype=dtype)[0], params_bar, None
 
 
-@_found_again
+@found_again
 def _backward(f: Any, options: Options, residuals: Any, cts: Any) -> tuple:
     if options.is_stiff:
         return _by_sensitivities(f, options, residuals, cts)
@@ -426,7 +384,7 @@ def _backward(f: Any, options: Options, residuals: Any, cts: Any) -> tuple:
     return (*_scaled((y0_bar, times_bar, params_bar), scale), None)
 
 
-@_found_again
+@found_again
 def _tangent(f: Any, options: Options, primals: tuple, tangents: tuple) -> tuple[Any, Any]:
     y0, times, params, others = primals
     ty0, t_times, t_params = tangents
@@ -468,7 +426,7 @@ integrate.defjvp(_moved)
 # ---------------------------------------------------------------- JAX's odeint
 
 
-@_found_again
+@found_again
 def slopes_jacobian(f: Any, options: Any, y: Any, t: Any, params: Any, others: Any) -> Any:
     return jacfwd(f)(y, t, params, others)
 
@@ -503,8 +461,15 @@ def prepared(
             raise ValueError(f"{what}: func must return the state's shapes; it returned {out:a} for {shape_of(x)}")
         if out.dtype.kind == "c" and dtype_of(x).kind != "c":
             raise TypeError(f"{what}: func returned complex values for a real state; start from y0.astype(complex)")
-    read, state, rest = split(jaxpr.inputs, len(fixed), len(leaves) + 1)
-    program = Jaxpr((*read, *rest, *state), jaxpr.equations, jaxpr.outputs)
+    return parted(converted, values, len(leaves) + 1, args, list(map(dtype_of, leaves)))
+
+
+def parted(converted: Any, values: Sequence[Any], n: int, args: tuple, dtypes: Sequence[Any]) -> tuple[Slopes, Any, Any]:
+    """`prepared` of what `closure_convert` gave for n leading leaves and args; its results get these dtypes."""
+    jaxpr, fixed, structure = converted.traced
+    jaxpr = coerce(jaxpr, [Aval(a.shape, dtype) for a, dtype in zip(jaxpr.out_avals, dtypes)])
+    read, leading, rest = split(jaxpr.inputs, len(fixed), n)
+    program = Jaxpr((*read, *rest, *leading), jaxpr.equations, jaxpr.outputs)
     traced = iter(values)
     given = [next(traced) if c is None else c for c in fixed]
     given += tree.leaves(args)
@@ -512,7 +477,7 @@ def prepared(
     floats = tuple([not c and is_inexact(aval_of(x)) for x, c in zip(given, known)])
     params = [x for x, is_float in zip(given, floats) if is_float]
     others = [x for x, is_float in zip(given, floats) if not is_float]
-    return Slopes(interned(program), floats, expected), params, others
+    return Slopes(interned(program), floats, structure), params, others
 
 
 def odeint(

@@ -6,6 +6,7 @@ parameters is the integral of the integrand's derivative, by `quad` again, so al
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, repeat
 from typing import Any
@@ -20,18 +21,18 @@ from funcad.control.callback import pure_callback
 from funcad.control.rules import by_points, closure_convert
 from funcad.custom.custom_vjp import custom_vjp
 from funcad.host.real_types import is_a
-from funcad.ir.aval import Aval, aval_of, dtype_of, is_inexact, said, shape_of
+from funcad.ir.aval import Aval, aval_of, dtype_of, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.jitted.jit import jit
 from funcad.numpy import calculus
 from funcad.numpy.dispatch import is_traced, refuse, where_am_i
-from funcad.numpy.dispatch import refuse as refuse_arguments
 from funcad.numpy.fft import floating
 from funcad.numpy.promote import array_of, axis_of
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import concatenate, move_axis, reshape
 from funcad.scipy.constants import constant
 from funcad.scipy.door import implements, keeps_single_precision, scipy_function
+from funcad.scipy.integrate.ode import found_again, parted
 
 
 @implements("integrate.fixed_quad", always=True)
@@ -58,30 +59,33 @@ def _by_points(
     params: Any,
     others: Any,
     few: int,
+    later: bool,
 ) -> Iterator[Callable[..., Any]]:
     """For each integral in turn the integrand for SciPy: f of a number, and of the leaves of params and others.
 
-    It is compiled after a few of them, where what holds it may be compiled.
+    It is compiled after a few of them where they run `later`, for what holds it may be compiled.
     """
     leaves, structure = tree.flatten((params, others))
     flat = closure_convert(lambda x, *leaves: f(x, *structure.unflatten(leaves)), a, *leaves)[0]
     points = by_points(flat)
-    if not any([type(concrete_value(v)) is Tracer for v in leaves]):
+    if not later:
         return repeat(points)
     return chain(repeat(points, few), repeat(jit(flat)))
 
 
+@found_again
 def _by_scipy(
     f: Callable[..., Any],
-    options: dict[str, Any],
+    options: Any,
     a: Any,
     b: Any,
     params: Any,
     others: Any,
 ) -> Any:
     """(integral, estimate of its error)."""
-    options = {k: v for k, v in options.items() if k != "moving"}
-    integrands = _by_points(f, a, params, others, FEW)
+    options = dict(options)
+    integrands = _by_points(f, a, params, others, FEW, options.pop("later"))
+    options.pop("moving")
 
     def host(a: Any, b: Any, params: Any, others: Any) -> Any:
         leaves, value_at = tree.leaves((params, others)), next(integrands)
@@ -100,8 +104,9 @@ def at_end(f: Any, x: Any, params: Any, others: Any) -> Any:
     return np.where(finite, f(np.where(finite, x, 0.0), params, others), 0.0)
 
 
-def _weight(options: dict[str, Any], x: Any) -> Any:
+def _weight(options: Any, x: Any) -> Any:
     """What the integrand is multiplied with, at an end that moves."""
+    options = dict(options)
     name, over = options.get("weight"), options.get("wvar")
     if name is None or name.startswith("alg"):  # whose ends do not move
         return 1.0
@@ -109,9 +114,9 @@ def _weight(options: dict[str, Any], x: Any) -> Any:
     return 1.0 / (x - over) if name == "cauchy" else (np.cos if name == "cos" else np.sin)(over * x)
 
 
-def _at_ends(f: Any, options: dict[str, Any], a: Any, b: Any, params: Any, others: Any) -> list[Any]:
+def _at_ends(f: Any, options: Any, a: Any, b: Any, params: Any, others: Any) -> list[Any]:
     """What is integrated, at both ends; 0 at one that does not move, where it may be infinite."""
-    ends = zip((a, b), options["moving"])
+    ends = zip((a, b), dict(options)["moving"])
     return [at_end(f, x, params, others) * _weight(options, x) if moves else 0.0 for x, moves in ends]
 
 
@@ -131,6 +136,7 @@ def _forward(
     return _integral(f, options, a, b, params, others), (a, b, params, others)
 
 
+@found_again
 def _backward(f: Any, options: Any, residuals: Any, cts: Any) -> tuple:
     a, b, params, others = residuals
     ct = cts[0]
@@ -150,6 +156,7 @@ def _backward(f: Any, options: Any, residuals: Any, cts: Any) -> tuple:
     return (-low * ct, high * ct, structure.unflatten(params_bar), None)
 
 
+@found_again
 def _tangent(f: Any, options: Any, primals: Any, tangents: Any) -> tuple[Any, Any]:
     a, b, params, others = primals
     ta, tb, t_params, _ = tangents
@@ -163,6 +170,21 @@ def _tangent(f: Any, options: Any, primals: Any, tangents: Any) -> tuple[Any, An
 
 _integral.defvjp(_forward, _backward)
 _integral.defjvp(_tangent)
+
+
+def _problem(func: Callable[..., Any], ends: Sequence[Any], extra: Any, options: dict[str, Any], check: Any) -> tuple:
+    """The operands of `_integral`: the integrand as a program, and whether it runs in one that is compiled."""
+
+    @functools.wraps(func)
+    def checked(x: Any, *args: Any) -> Any:
+        out = array_of(func(x, *args))
+        check(out)
+        return convert(out, np.dtype(float))
+
+    f, params, others = parted(*closure_convert(checked, ends[0], *extra), 1, extra, [np.dtype(float)])
+    later = any([type(concrete_value(v)) is Tracer for v in (*params, *others)])
+    options |= {"moving": tuple(map(is_traced, zip(ends))), "later": later}
+    return (f, tuple(options.items()), *ends, params, others)
 
 
 def between(a: Any, b: Any) -> float:
@@ -219,23 +241,14 @@ def quad(
         )
     extra = tree.map(array_of, extra)
     ends = [convert(floating(v), np.dtype(float)) for v in (a, b)]
-    converted, values = closure_convert(func, ends[0], *extra)
-    leaves, structure = tree.flatten((extra, tuple(values)))
-    floats = [is_inexact(aval_of(x)) for x in leaves]
 
-    def f(x: Any, params: Any, others: Any) -> Any:
-        known, unknown = iter(params), iter(others)
-        given, hoisted = structure.unflatten([next(known) if is_float else next(unknown) for is_float in floats])
-        out = array_of(converted(x, *given, *hoisted))
-        if aval_of(out).dtype.kind == "c" or shape_of(out):
+    def check(out: Any) -> None:
+        if dtype_of(out).kind == "c" or shape_of(out):
             remedy = "complex_func=True for complex numbers, quad_vec for arrays"
             raise TypeError(f"quad integrates functions with one real value; func returned {said(out)}.\nRemedy: {remedy}.")
-        return convert(out, np.dtype(float))
 
-    params = [x for x, is_float in zip(leaves, floats) if is_float]
-    others = [x for x, is_float in zip(leaves, floats) if not is_float]
-    options |= dict(epsabs=epsabs, epsrel=epsrel, limit=limit, moving=list(map(is_traced, zip(ends))))
-    return _integral(f, options, *ends, params, others)
+    options |= dict(epsabs=epsabs, epsrel=epsrel, limit=limit)
+    return _integral(*_problem(func, ends, extra, options, check))
 
 
 mirrors([fixed_quad, quad], "scipy.integrate")
@@ -282,7 +295,7 @@ def nquad(func: Callable[..., Any], ranges: Sequence[Any], args: Any = (), opts:
 
     if not _traced(args) and not middle():
         return scipy_function("integrate.nquad")(func, ranges, args, opts, full_output)
-    refuse_arguments("integrate.nquad", full_output=full_output or None)
+    refuse("integrate.nquad", full_output=full_output or None)
 
     def integral(level: int, outer: tuple) -> tuple[Any, Any]:
         low, high = _value(ranges[level], *outer, *args)
@@ -321,9 +334,10 @@ def tplquad(
 # ---- quad_vec
 
 
+@found_again
 def _box_by_scipy(
     f: Callable[..., Any],
-    options: dict[str, Any],
+    options: Any,
     a: Any,
     b: Any,
     params: Any,
@@ -331,8 +345,9 @@ def _box_by_scipy(
 ) -> Any:
     """(integral, estimate of its error)."""
     out = eval_shape(f, a, params, others)
-    integrands = _by_points(f, a, params, others, 0)
-    options = {k: v for k, v in options.items() if k != "moving"}
+    options = dict(options)
+    integrands = _by_points(f, a, params, others, 0, options.pop("later"))
+    options.pop("moving")
 
     def host(a: Any, b: Any, params: Any, others: Any) -> Any:
         leaves, value_at = tree.leaves((params, others)), next(integrands)
@@ -369,12 +384,13 @@ def _box_forward(
     return _box_integral(f, options, a, b, params, others), (a, b, params, others)
 
 
+@found_again
 def _box_backward(f: Any, options: Any, residuals: Any, cts: Any) -> tuple:
     a, b, params, others = residuals
     leaves, structure = tree.flatten(params)
     bars = []
     if leaves:
-        options = {k: v for k, v in options.items() if k != "norm"} | {"norm": "max"}
+        options = tuple((dict(options) | {"norm": "max"}).items())
         flat = _box_integral(_pulled(f, structure), options, a, b, (params, cts[0]), others)[0]
         ends = np.cumsum([aval_of(x).size for x in leaves])
         for x, stop in zip(leaves, ends):
@@ -384,6 +400,7 @@ def _box_backward(f: Any, options: Any, residuals: Any, cts: Any) -> tuple:
     return (-np.sum(cts[0] * low), np.sum(cts[0] * high), structure.unflatten(bars), None)
 
 
+@found_again
 def _box_tangent(f: Any, options: Any, primals: Any, tangents: Any) -> tuple[Any, Any]:
     a, b, params, others = primals
     ta, tb, t_params, _ = tangents
@@ -432,29 +449,19 @@ def quad_vec(
         return scipy_function("integrate.quad_vec")(
             f, a, b, epsabs, epsrel, norm, cache_size, limit, workers, points, quadrature, full_output, args=args
         )
-    refuse_arguments("integrate.quad_vec", full_output=full_output or None, workers=None if workers == 1 else workers)
+    refuse("integrate.quad_vec", full_output=full_output or None, workers=None if workers == 1 else workers)
     extra = tree.map(array_of, extra)
     ends = [convert(floating(v), np.dtype(float)) for v in (a, b)]
-    converted, values = closure_convert(f, ends[0], *extra)
-    leaves, structure = tree.flatten((extra, tuple(values)))
-    floats = [is_inexact(aval_of(x)) for x in leaves]
 
-    def integrand(x: Any, params: Any, others: Any) -> Any:
-        known, unknown = iter(params), iter(others)
-        given, hoisted = structure.unflatten([next(known) if is_float else next(unknown) for is_float in floats])
-        out = array_of(converted(x, *given, *hoisted))
+    def check(out: Any) -> None:
         if dtype_of(out).kind == "c":
             raise TypeError(
                 "quad_vec integrates real functions with traced values.\n"
                 "Remedy: give the real and the imaginary part, stacked."
             )
-        return convert(out, np.dtype(float))
 
-    params = [x for x, is_float in zip(leaves, floats) if is_float]
-    others = [x for x, is_float in zip(leaves, floats) if not is_float]
     options = dict(epsabs=epsabs, epsrel=epsrel, norm=norm, cache_size=cache_size, limit=limit, points=points)
-    options |= {"quadrature": quadrature, "moving": list(map(is_traced, zip(ends)))}
-    return _box_integral(integrand, options, *ends, params, others)
+    return _box_integral(*_problem(f, ends, extra, options | {"quadrature": quadrature}, check))
 
 
 mirrors([dblquad, nquad, quad_vec, tplquad], "scipy.integrate")

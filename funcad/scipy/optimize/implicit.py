@@ -3,7 +3,7 @@
 A user's function is made a function of one vector and of the traced values that it closes over (`Hoisted`). `implicit_root`
 hands SciPy's solver to `custom_root` as a host callback, so it works under grad, jit and vmap (lane by lane), at every order.
 Values are SciPy's, from the arguments that the caller gave, as in plain Python; a derivative is that of the solution which
-Newton's method finds beside them (`Settling`, `lend`), so that it is not less exact than differences let SciPy be.
+Newton's method finds beside them (`settled`, `lend`), so that it is not less exact than differences let SciPy be.
 Traps: a function that looks at values in Python (`if x > 0`) cannot be traced abstractly; it works where nothing outside is
 traced, and for roots where that has a value: they are found on values, and Newton's steps follow them. A solver that fails
 gives a point that is no solution: when a derivative could be taken there, it warns.
@@ -16,7 +16,8 @@ import importlib
 import re
 import warnings
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial, wraps
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,21 +27,25 @@ from funcad.api.jacobian import hessian, jacfwd
 from funcad.api.tools import ShapeDtypeStruct
 from funcad.api.vjp import jvp
 from funcad.api.vmap import vmap
+from funcad.control.call import call, interned, memoised
 from funcad.control.callback import pure_callback
 from funcad.control.rules import by_points, closure_convert
 from funcad.control.solve import custom_root
 from funcad.custom.custom_jvp import custom_jvp
 from funcad.errors import TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError
+from funcad.host.devices import namespace_of
 from funcad.host.real_types import is_a
 from funcad.host.where import outside, state
 from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer, concrete_value
-from funcad.jitted.jit import jit
+from funcad.memo import Table
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.linear_systems import solve
 from funcad.primitives.shape import concatenate, reshape
 from funcad.scipy.sparse.krylov_solvers import strictly
 from funcad.scipy.tree_vectors import Vector
+from funcad.tree.same import same_key
 
 DENSE = 500  # unknowns up to which the linear system of a derivative is formed
 _CONVERSIONS = (TracerBoolConversionError, TracerArrayConversionError, TracerIntegerConversionError)
@@ -48,6 +53,7 @@ _CONVERSIONS = (TracerBoolConversionError, TracerArrayConversionError, TracerInt
 OWN = "funcad"  # in the place of a derivative that is left out: it is funcad's
 
 Flat = Callable[..., Any]
+_itself = lambda f: f
 
 
 def scipy_optimize() -> Any:
@@ -96,12 +102,65 @@ def unknown(what: str, x0: Any, one: bool = False) -> tuple[Vector, Any]:
     return vector, stop_gradient(vector.flat(x0))
 
 
-class Hoisted:
-    """A function of vectors, and the traced values that it closes over.
+class Interned(NamedTuple):
+    """`f(*vectors, *values)` as a program of both; equal if the programs are."""
 
-    `function(*vectors, *values)`; `values` is empty if it depends on nothing that is traced. For SciPy to call there are, of
-    NumPy's vectors and values, `plain()`, in whose results each bit is NumPy's, as differences by steps of 1e-8 want it,
-    `compiled(transform)`, and `derived(transform)` for few calls: compiled where the program that holds them is.
+    program: Any
+    structure: Any
+    n_values: int
+
+    def __call__(self, *args: Any) -> Any:
+        n = len(args) - self.n_values
+        return self.structure.unflatten(call(self.program, *args[n:], *args[:n], name="function"))
+
+    @property
+    def traced(self) -> tuple[Any, list, Any]:  # as a function of `closure_convert` has it
+        return self.program, [None] * self.n_values, self.structure
+
+
+_rules = partial(Table, "scipy.rules", "a rule and its operands: its program", 64)
+
+
+def found_again(rule: Callable[..., Any]) -> Callable[..., Any]:
+    """`rule(f, options, *operands)` as a program, which hangs on f's: un-jitted calls trace, derive and compile it once."""
+
+    @wraps(rule)
+    def run(f: Any, options: Any, *operands: Any) -> Any:
+        leaves, structure = tree.flatten(operands)
+        if not hasattr(f, "program") or f.program.axis_names or namespace_of(leaves) is not np:
+            return rule(f, options, *operands)
+        avals = list(map(aval_of, leaves))
+        try:
+            key = rule, f[1:], same_key(options), structure, *avals
+        except TypeError:  # of what can be changed
+            return rule(f, options, *operands)
+
+        def make() -> tuple:
+            results = []
+
+            def flat(*leaves: Any) -> list[Any]:
+                outs, found = tree.flatten(rule(f, options, *structure.unflatten(leaves)))
+                results.append(found)
+                return outs
+
+            return (*trace_function(flat, avals, name=rule.__name__, staging=True), results[-1])
+
+        rules = memoised(f.program, "rules", _rules)
+        jaxpr, consts, found = rules.get(key) or rules.put(key, make())
+        return found.unflatten(call(jaxpr, *consts, *leaves, name=rule.__name__))
+
+    return run
+
+
+_transformed = found_again(lambda f, options, *args: options[0](f)(*args))
+
+
+class Hoisted:
+    """A function of vectors, and the arrays that it closes over.
+
+    `function(*vectors, *values)`; none of `values` is traced if it depends on nothing that is. For SciPy to call there are, of
+    NumPy's vectors and values, `plain()`, in whose results each bit is NumPy's, as differences by steps of 1e-8 want it, and
+    `compiled(transform)`.
     `what` finds roots of it, which `followed` gives the derivatives that they have by what is traced outside.
     """
 
@@ -110,11 +169,21 @@ class Hoisted:
         self.values: list[Any] = []
         self.what = what
         try:
-            self.function, self.values = closure_convert(f, *examples)
+            converted, self.values = closure_convert(f, *examples)
+            jaxpr, fixed, structure = converted.traced  # type: ignore[attr-defined]
+            traced = iter(self.values)
+            self.function: Any = converted
+            if not jaxpr.axis_names:
+                self.values = [next(traced) if c is None else c for c in fixed]
+                self.function = Interned(interned(jaxpr), structure, len(fixed))
         except _CONVERSIONS as error:  # it needs values to run: then it must not depend on traced ones
             self.function, self.error = f, error
             if what:
                 error.args = (re.sub(r"closure_convert\(\S*\)", what, error.args[0]), *error.args[1:])
+
+    @property
+    def shapes(self) -> list[tuple[int, ...]]:
+        return [aval.shape for aval in self.function.traced[0].out_avals]
 
     def plain(self) -> Flat:
         if self.error is not None:
@@ -122,13 +191,9 @@ class Hoisted:
         at = by_points(self.function)
         return lambda *args: tree.map(np.array, at(*args))
 
-    def compiled(self, transform: Callable[[Flat], Flat] = lambda f: f) -> Flat:
-        derived = transform(self.function)
-        return jit(derived) if self.error is None else self._checked(derived)
-
-    def derived(self, transform: Callable[[Flat], Flat] = lambda f: f) -> Flat:
-        later = any([type(concrete_value(v)) is Tracer for v in self.values])
-        return self.compiled(transform) if later else transform(self.function)
+    def compiled(self, transform: Callable[[Flat], Flat] = _itself) -> Flat:
+        f = self.function
+        return partial(_transformed, f, (transform,)) if self.error is None else self._checked(transform(f))
 
     def _checked(self, derived: Flat) -> Flat:
         def checked(*args: Any) -> Any:
@@ -158,9 +223,9 @@ class Hoisted:
         if failure:
             warn_failure(self.what, failure)
         x = reshape(root, shape=(-1,))
-        step = _newton(_dense)(lambda v: reshape(self.function(reshape(v, shape=shape_of(root))), shape=shape_of(x)))
+        flat = lambda v: reshape(self.function(reshape(v, shape=shape_of(root))), shape=shape_of(x))
         for _ in range(depth.bit_length()):
-            x = step(x)[0]
+            x = _newton(flat, x)[0]
         return lend(root, reshape(x, shape=shape_of(root)))
 
     def check_callback(self, what: str, callback: Any, *more: Any) -> None:
@@ -241,7 +306,7 @@ class Handed:
         if not is_abstract(start, *self.values, *more):
             for claim in claims:
                 if not is_abstract(*claim.values):
-                    claim.check(start, ())
+                    claim.check(start, claim.values)
             return True
         for part in self.parts:
             if part.error is not None:
@@ -284,8 +349,8 @@ def _dense(g: Callable[[Any], Any], y: Any) -> Any:
     return reshape(solve(matrix, reshape(y, shape=(n, 1))), shape=(n,))
 
 
-def _iterative(symmetric: bool) -> Callable[..., Any]:
-    return lambda g, y: strictly(g, y, float(np.finfo(y.dtype).eps) ** 0.75, symmetric)
+def _solver(n: int, symmetric: bool, dense: int = DENSE) -> Callable[..., Any]:
+    return _dense if n <= dense else lambda g, y: strictly(g, y, float(np.finfo(y.dtype).eps) ** 0.75, symmetric)
 
 
 def _after(claim: Claim, host: Callable[..., Any], count: int) -> Callable[..., Any]:
@@ -310,7 +375,7 @@ def host_call(
         operands = [*operands, *claim.values]
     vector, fields = shapes
     shapes = (vector, {k: d if type(d) is ShapeDtypeStruct else ShapeDtypeStruct((), d) for k, d in fields.items()})
-    return pure_callback(host, shapes, start, *[stop_gradient(v) for v in operands], vmap_method="sequential")
+    return pure_callback(host, shapes, start, *tree.map(stop_gradient, list(operands)), vmap_method="sequential")
 
 
 def implicit_root(
@@ -330,9 +395,8 @@ def implicit_root(
     """
     n = shape_of(start)[0]
     shape = ShapeDtypeStruct((n,), start.dtype)
-    tangent_solve = _dense if n <= dense else _iterative(symmetric)
     solver = lambda f, guess: host_call(host, (shape, fields), guess, operands, claims)
-    return custom_root(residual, start, solver, tangent_solve, has_aux=True)
+    return custom_root(residual, start, solver, _solver(n, symmetric, dense), has_aux=True)
 
 
 @custom_jvp
@@ -346,71 +410,63 @@ def _lent(primals: Any, tangents: Any) -> Any:
     return lend(*primals), tangents[1]  # of which an outer derivative is taken
 
 
-def _newton(solve: Callable[..., Any]) -> Callable[[Flat], Flat]:
+def _newton(g: Flat, v: Any, symmetric: bool = False) -> tuple[Any, Any]:
     """One step of Newton's method: (the next point, the residual here)."""
-
-    def step_of(f: Flat) -> Flat:
-        def step(v: Any, *values: Any) -> Any:
-            g = lambda u: f(u, *values)
-            r = g(v)
-            return v - solve(lambda t: jvp(g, (v,), (t,))[1], r), r
-
-        return step
-
-    return step_of
+    r = g(v)
+    return v - _solver(shape_of(v)[0], symmetric)(lambda t: jvp(g, (v,), (t,))[1], r), r
 
 
-class Settling:
-    """Newton's method from a point that is nearly a root of `residual`, whose derivatives are wanted."""
+class Solved(NamedTuple):
+    """`value(f, options, z, *operands) = 0`, of which a solution is z; `lent(f, options, z, *operands)`: what is known by it.
 
-    def __init__(self, residual: Flat, start: Any, symmetric: bool = False):
-        self.residual, self.symmetric = residual, symmetric
-        self.equations = Hoisted(residual, start)
-        self.values = self.equations.values
-        self.value = self.equations.derived()
-        solve = _dense if shape_of(start)[0] <= DENSE else _iterative(symmetric)
-        self.step = self.equations.derived(_newton(solve))
+    Both read nothing but their arguments, and f is a Hoisted's function, so that their programs are found again.
+    """
 
-    def near(self, found: Any, *values: Any) -> tuple[np.ndarray, float]:
-        """(the root, or `found` where none is near it; the largest residual there)."""
-        size = lambda v: float(np.abs(v).max(initial=0.0))
-        found = np.asarray(found)
-        here, left = found, size(self.value(found, *values))
-        first, room = left, 0.1 * (1.0 + size(found))
-        for _ in range(20):
-            if not left > 0.0:
-                break
-            try:
-                there = np.asarray(self.step(here, *values)[0])
-            except np.linalg.LinAlgError:  # the derivative says so, where it is asked for
-                break
-            if not size(there - found) <= room:
-                return found, first
-            after = size(self.value(there, *values))
-            if not after <= 0.5 * left:
-                break
-            here, left = there, after
-        return here, left
+    value: Callable[..., Any]
+    lent: Callable[..., Any]
+    options: Any = ()
+    symmetric: bool = False
 
-    def root(
-        self,
-        start: Any,
-        host: Callable[..., tuple[Any, dict]],
-        operands: Sequence[Any],
-        fields: dict[str, Any],
-        claims: Sequence[Claim] = (),
-    ) -> tuple[Any, dict]:
-        """(z, aux) as of `implicit_root`; aux is of the point that `host` finds, z the root beside it, to be lent.
 
-        Programs that take no derivative do not compute z: nothing of it is read then.
-        """
-        shape = ShapeDtypeStruct((shape_of(start)[0],), start.dtype)
-        found, aux = host_call(host, (shape, fields), start, operands, claims)
+    def at(self, f: Any, *operands: Any) -> Flat:
+        return lambda z: self.value(f, self.options, z, *operands)
 
-        def beside(z: Any, *values: Any) -> tuple[Any, dict]:
-            return self.near(z, *values)[0], {}
 
-        return implicit_root(self.residual, found, beside, self.values, {}, self.symmetric)[0], aux
+_residual = found_again(lambda f, equation, z, *operands: equation.at(f, *operands)(z))
+_next = found_again(lambda f, equation, z, *operands: _newton(equation.at(f, *operands), z, equation.symmetric))
+
+
+def near(f: Any, equation: Solved, found: Any, *operands: Any) -> tuple[np.ndarray, float]:
+    """(the root that Newton's method finds, or `found` where none is near it; the largest residual there)."""
+    size = lambda v: float(np.abs(v).max(initial=0.0))
+    found = np.asarray(found)
+    here, left = found, size(_residual(f, equation, found, *operands))
+    first, room = left, 0.1 * (1.0 + size(found))
+    for _ in range(20):
+        if not left > 0.0:
+            break
+        try:
+            there = np.asarray(_next(f, equation, here, *operands)[0])
+        except np.linalg.LinAlgError:  # the derivative says so, where it is asked for
+            break
+        if not size(there - found) <= room:
+            return found, first
+        after = size(_residual(f, equation, there, *operands))
+        if not after <= 0.5 * left:
+            break
+        here, left = there, after
+    return here, left
+
+
+@found_again
+def settled(f: Any, equation: Solved, found: Any, *operands: Any) -> Any:
+    """What the root beside `found`, a point that is nearly one, gives to be lent: its derivatives are wanted.
+
+    Programs that take no derivative do not compute it: nothing of it is read then.
+    """
+    beside = lambda z, *operands: (near(f, equation, z, *operands)[0], {})
+    z = implicit_root(equation.at(f, *operands), found, beside, operands, {}, equation.symmetric)[0]
+    return equation.lent(f, equation.options, z, *operands)
 
 
 # -- bounds and constraints of `minimize`, and the equations that a constrained minimum satisfies

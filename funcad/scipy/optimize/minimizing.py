@@ -28,8 +28,8 @@ from funcad.scipy.optimize.roots import dense_rows, jacobian_claims, number_of, 
 from funcad.scipy.tree_vectors import Vector
 
 from funcad.scipy.optimize.implicit import (  # isort: skip
-    OWN, Claim, Handed, Hoisted, Settling, bounds_of, constraint_function, given_constraints, integer, lend, multipliers_of,
-    projected, result_of, scipy_optimize, unknown, warn_degenerate, warn_failure,
+    OWN, Claim, Solved, Flat, Handed, Hoisted, bounds_of, constraint_function, given_constraints, host_call, integer, lend,
+    multipliers_of, near, projected, result_of, scipy_optimize, settled, unknown, warn_degenerate, warn_failure,
 )
 
 # -- least squares: `least_squares` on pytrees and `curve_fit`
@@ -58,6 +58,19 @@ def _ends(bounds: Any, n: int, dtype: Any) -> tuple[Any, Any, bool]:
     if is_traced((low, high)):
         return low, high, True
     return low, high, bool(np.isfinite(low).any() or np.isfinite(high).any())
+
+
+def _slope(f: Flat, options: Any, v: Any, low: Any, high: Any, *values: Any) -> Any:
+    """What is zero where a sum of squares is least."""
+    *of_cost, bounded = options
+    slope = grad(_cost(lambda v: f(v, *values), *of_cost))(v)
+    return projected(v, slope, (low, high) if bounded else None)
+
+
+def _fitted(f: Flat, options: Any, v: Any, low: Any, high: Any, *values: Any) -> dict[str, Any]:
+    at = lambda v: f(v, *values)
+    cost, slope = value_and_grad(_cost(at, *options[:2]))(v)
+    return {"x": v, "cost": cost, "fun": at(v), "grad": slope}
 
 
 @api
@@ -134,14 +147,9 @@ def least_squares(
             )
 
     if given.known(claims, start, low, high):
-        found = run(start, low, high)
+        found = run(start, *given.values, low, high)
         x = vector.tree(np.asarray(found.x).astype(dtype))
         return result_of(**{**found, "x": x, "grad": vector.tree(np.asarray(found.grad).astype(dtype))})
-    f = lambda v: residuals.function(v, *residuals.values)
-    cost = _cost(f, loss, f_scale)
-    gradient = grad(cost)
-    active = (low, high) if bounded else None
-    equation = lambda v: projected(v, gradient(v), active)
     vectors = {
         "x": ShapeDtypeStruct((n,), dtype),
         "grad": ShapeDtypeStruct((n,), dtype),
@@ -150,7 +158,7 @@ def least_squares(
     fields = {
         **_FIT_FIELDS,
         **vectors,
-        "fun": ShapeDtypeStruct(shape_of(f(start)), dtype),
+        "fun": ShapeDtypeStruct(residuals.shapes[0], dtype),
     }
 
     def host(x: Any, *values: Any) -> tuple[Any, dict]:
@@ -165,9 +173,10 @@ def least_squares(
         known = {name: np.asarray(found[name]).astype(dtype)[()] for name in ("x", "grad", "cost", "fun")}
         return known["x"], {**counts, **known}
 
-    operands = [*given.values, low, high]
-    x, aux = Settling(equation, start, not bounded).root(start, host, operands, fields, claims)
-    lent = {"x": x, "cost": cost(x), "fun": f(x), "grad": gradient(x)}
+    whole = ShapeDtypeStruct((n,), dtype)
+    x, aux = host_call(host, (whole, fields), start, [*given.values, low, high], claims)
+    equation = Solved(_slope, _fitted, (loss, f_scale, bounded), not bounded)
+    lent = settled(residuals.function, equation, x, low, high, *residuals.values)
     lent = {name: lend(aux.pop(name), moving) for name, moving in lent.items()}
     return result_of(**{**lent, "x": vector.tree(lent["x"]), "grad": vector.tree(lent["grad"])}, **aux)
 
@@ -180,6 +189,28 @@ def _whitened(residual: Any, sigma: Any) -> Any:
         return residual / sigma
     factor = cholesky(fnp.asarray(sigma))
     return triangular_solve(factor, residual[:, None], lower=True)[:, 0]
+
+
+def _whitened_by(f: Flat, ydata: Any, sigma: Any) -> Flat:
+    """The weighted residuals of a model."""
+    return lambda p, *values: _whitened(fnp.ravel(f(p, *values) - ydata), sigma)
+
+
+def _model_slope(f: Flat, options: Any, p: Any, low: Any, high: Any, ydata: Any, sigma: Any, *values: Any) -> Any:
+    return _slope(_whitened_by(f, ydata, sigma), options[0], p, low, high, *values)
+
+
+def _modelled(
+    f: Flat, options: Any, p: Any, low: Any, high: Any, ydata: Any, sigma: Any, *values: Any
+) -> tuple[Any, Any, Any]:  # fmt: skip
+    (*of_cost, _), absolute_sigma = options
+    residual = lambda p: _whitened_by(f, ydata, sigma)(p, *values)
+    slopes, at = jacfwd(residual)(p), residual(p)
+    size, n = shape_of(slopes)
+    covariance = np.linalg.inv(fnp.matmul(slopes.T, slopes))
+    if not absolute_sigma:
+        covariance = covariance * (2 * _cost(residual, *of_cost)(p) / (size - n) if size > n else np.inf)
+    return p, covariance, at
 
 
 def _first_parameters(f: Callable[..., Any], bounds: Any) -> np.ndarray:
@@ -235,7 +266,6 @@ def curve_fit(
         if sigma is not None:
             sigma = sigma[kept] if len(shape_of(sigma)) < 2 else sigma[kept][:, kept]
     predict = lambda p: fnp.asarray(f(xdata, *[p[i] for i in range(n)]), float)
-    residual = lambda p: _whitened(fnp.ravel(predict(p) - ydata), sigma)
     loss, f_scale = kwargs.get("loss", "linear"), kwargs.get("f_scale", 1.0)
     if loss not in _LOSSES:
         raise ValueError(f"`loss` must be one of {sorted(_LOSSES)} for funcad.scipy.optimize.curve_fit, got {loss!r}")
@@ -272,9 +302,8 @@ def curve_fit(
         )
 
     if given.known(claims, start, *known, low, high):
-        return run(start, *known, low, high)[: 5 if full_output else 2]
-    equation = lambda v: projected(v, grad(_cost(residual, loss, f_scale))(v), (low, high) if bounded else None)
-    size = shape_of(residual(start))[0]
+        return run(start, *known, *given.values, low, high)[: 5 if full_output else 2]
+    size = int(np.prod(np.broadcast_shapes(model.shapes[0], shape_of(ydata))))
     shapes = {"x": (n,), "covariance": (n, n), "fvec": (size,)}
     fields = {k: ShapeDtypeStruct(shape, dtype) for k, shape in shapes.items()} | dict.fromkeys(("nfev", "ier"), _INT)
 
@@ -284,12 +313,10 @@ def curve_fit(
         found = {"x": x, "covariance": covariance, "fvec": np.ravel(info["fvec"])}
         return x, {"nfev": nfev, "ier": np.int64(ier), **{k: np.asarray(v, float) for k, v in found.items()}}
 
-    operands = [*known, *given.values, low, high]
-    x, aux = Settling(equation, start, not bounded).root(start, host, operands, fields, claims)
-    slopes, at = jacfwd(residual)(x), residual(x)
-    covariance = np.linalg.inv(fnp.matmul(slopes.T, slopes))
-    if not absolute_sigma:
-        covariance = covariance * (2 * _cost(residual, loss, f_scale)(x) / (size - n) if size > n else np.inf)
+    whole = ShapeDtypeStruct((n,), dtype)
+    x, aux = host_call(host, (whole, fields), start, [*known, *given.values, low, high], claims)
+    equation = Solved(_model_slope, _modelled, ((loss, f_scale, bounded), absolute_sigma), not bounded)
+    x, covariance, at = settled(model.function, equation, x, low, high, ydata, sigma, *model.values)
     parameters, covariance = lend(aux["x"], x), lend(aux["covariance"], covariance)
     infodict = {"fvec": lend(aux["fvec"], at), "nfev": aux["nfev"]}
     whole = parameters, covariance, infodict, "success is ier in (1, 2, 3, 4)", aux["ier"]
@@ -344,6 +371,9 @@ def _solver(method: Any) -> str:
     return (method if isinstance(method, str) else "").lower()
 
 
+_product = lambda f: lambda v, p, *values: hvp(lambda u: f(u, *values), (v,), (p,))
+
+
 class _Run:
     """One call of SciPy's minimize on NumPy arrays: everything but the starting point, the bounds and the traced values."""
 
@@ -354,7 +384,7 @@ class _Run:
         self.n_values = len(fun.values)
         self.value = fun.plain()
         self.both = fun.compiled(value_and_grad)
-        self.products = fun.compiled(lambda f: lambda v, p, *values: hvp(lambda u: f(u, *values), (v,), (p,)))
+        self.products = fun.compiled(_product)
         self.hessian = fun.compiled(hessian)
         if limits is not None:
             self.limit_values, self.limit_slopes = limits.compiled(), limits.compiled(jacfwd)
@@ -499,29 +529,36 @@ def _concrete(vector: Vector, result: Any) -> Any:
     return result_of(**fields)
 
 
+def _optimality(f: Flat, options: Any, z: Any, *operands: Any) -> Any:
+    """What is zero at a minimum, of the vector and the multipliers behind it."""
+    n_sides, n_values, limits, n, shapes = options
+    sides, values = operands[:n_sides] or None, operands[n_sides : n_sides + n_values]
+    v = z[:n]
+    slope = grad(f)(v, *values)
+    if limits is None:
+        return projected(v, slope, sides)
+    equal, unequal = z[n : n + shapes[0]], z[n + shapes[0] :]
+    c, pull = vjp(lambda v: limits(v, *operands[n_sides + n_values :]), v)
+    (pressed,) = pull((equal, unequal))
+    inactive = c[1] > unequal
+    return concatenate([projected(v, slope - pressed, sides), c[0], np.where(inactive, unequal, c[1])], axis=0)
+
+
+def _minimum(f: Flat, options: Any, z: Any, *operands: Any) -> tuple[Any, Any, Any]:
+    n_sides, n_values, _, n, _ = options
+    return z[:n], *value_and_grad(f)(z[:n], *operands[n_sides : n_sides + n_values])
+
+
 def _traced(
     vector: Vector, objective: Hoisted, limits: Hoisted | None, sides: Any, start: Any, run: _Run, values: list[Any],
     claims: list[Claim],
 ) -> Any:  # fmt: skip
     n, dtype = vector.size, vector.dtype
-    f = lambda v: objective.function(v, *objective.values)
-    g = (lambda v: limits.function(v, *limits.values)) if limits is not None else None
-    slope = grad(f)
-    if g is None:
-        residual = lambda v: projected(v, slope(v), sides)
-        guess = start
-    else:
-        shapes = [shape_of(c)[0] for c in g(start)]
-        guess = concatenate([start, np.zeros(sum(shapes), dtype)], axis=0)
-
-        def residual(z: Any) -> Any:
-            v, equal, unequal = z[:n], z[n : n + shapes[0]], z[n + shapes[0] :]
-            c, pull = vjp(g, v)
-            (pressed,) = pull((equal, unequal))
-            inactive = c[1] > unequal
-            return concatenate([projected(v, slope(v) - pressed, sides), c[0], np.where(inactive, unequal, c[1])], axis=0)
-
-    settling = Settling(residual, guess, sides is None and g is None)
+    shapes = [n for (n,) in limits.shapes] if limits else []
+    guess = start if limits is None else concatenate([start, np.zeros(sum(shapes), dtype)], axis=0)
+    options = len(sides or ()), len(objective.values), limits and limits.function, n, tuple(shapes)
+    equation = Solved(_optimality, _minimum, options, sides is None and limits is None)
+    own = [*(sides or ()), *objective.values, *(limits.values if limits else ())]
     n_sides = 0 if sides is None else 2
     n_operands = n_sides + len(values)
     small = 100 * float(np.sqrt(np.finfo(np.zeros(0, dtype).dtype).eps))
@@ -534,7 +571,8 @@ def _traced(
         run.look_at_ends(x, bounds, inner)
         z = x if limits is None else np.concatenate([x, run.multipliers(x, bounds, inner)])
         value = np.asarray(found.fun).astype(dtype).reshape(())[()]
-        if not found.success and not settling.near(z, *operands[n_operands:])[1] <= small * (1 + abs(value)):
+        left = 0.0 if found.success else near(objective.function, equation, z, *operands[n_operands:])[1]
+        if not left <= small * (1 + abs(value)):
             warn_failure("minimize", found.message)
         gradient = np.asarray(found.get(gradient_name, ()))
         gradient = gradient if gradient.shape == (n,) else run.gradient(x, inner)
@@ -543,10 +581,10 @@ def _traced(
 
     whole = ShapeDtypeStruct((n,), dtype)
     fields = {**_FIELDS, "x": whole, "fun": dtype, "gradient": whole}
-    operands = [*(sides or ()), *values, *settling.values]
-    z, aux = settling.root(guess, host, operands, fields, claims)
-    value, gradient = value_and_grad(f)(z[:n])
-    x, fun = lend(aux.pop("x"), z[:n]), lend(aux.pop("fun"), convert(value, dtype))
+    operands = [*(sides or ()), *values, *own]
+    z, aux = host_call(host, (ShapeDtypeStruct(shape_of(guess), dtype), fields), guess, operands, claims)
+    x, value, gradient = settled(objective.function, equation, z, *own)
+    x, fun = lend(aux.pop("x"), x), lend(aux.pop("fun"), convert(value, dtype))
     gradient = lend(aux.pop("gradient"), convert(gradient, dtype))
     return result_of(x=vector.tree(x), fun=fun, **{gradient_name: vector.tree(gradient)}, **aux)
 
@@ -642,10 +680,9 @@ def leastsq(
         )
 
     if given.known(claims, start):
-        found = run(start)
+        found = run(start, *given.values)
         return found if full_output else (found[0], found[4])
-    equation = grad(_cost(flat, "linear", 1.0))
-    shapes = {"x": (n,), "covariance": (n, n), "fvec": shape_of(flat(start))}
+    shapes = {"x": (n,), "covariance": (n, n), "fvec": residuals.shapes[0]}
     fields = {k: ShapeDtypeStruct(shape, dtype) for k, shape in shapes.items()} | dict.fromkeys(("nfev", "ier"), _INT)
 
     def host(x: Any, *values: Any) -> tuple[Any, dict]:
@@ -656,13 +693,21 @@ def leastsq(
         counts = {"nfev": np.int64(info["nfev"]), "ier": np.int64(ier)}
         return x, {"x": x, "covariance": covariance, "fvec": info["fvec"], **counts}
 
-    x, aux = Settling(equation, start, True).root(start, host, given.values, fields, claims)
-    slopes = jacfwd(flat)(x)
+    x, aux = host_call(host, (ShapeDtypeStruct((n,), dtype), fields), start, given.values, claims)
+    equation = Solved(_model_slope, _modelled, (("linear", 1.0, False), True), True)
+    x, covariance, at = settled(residuals.function, equation, x, None, None, 0.0, None, *residuals.values)
     if not full_output:
         return lend(aux["x"], x), aux["ier"]
-    covariance = lend(aux["covariance"], np.linalg.inv(fnp.matmul(slopes.T, slopes)))
-    infodict = {"fvec": lend(aux["fvec"], flat(x)), "nfev": aux["nfev"]}
+    covariance, infodict = lend(aux["covariance"], covariance), {"fvec": lend(aux["fvec"], at), "nfev": aux["nfev"]}
     return lend(aux["x"], x), covariance, infodict, "success is ier in (1, 2, 3, 4)", aux["ier"]
+
+
+def _scalar_slope(f: Flat, n_sides: int, v: Any, *operands: Any) -> Any:
+    slope = grad(f)(v[0], *operands[n_sides:])
+    return reshape(projected(v[0], slope, operands[:n_sides] or None), shape=(1,))
+
+
+_scalar_minimum = lambda f, n, v, *operands: (v[0], convert(f(v[0], *operands[n:]), np.dtype(float)))
 
 
 @api
@@ -703,7 +748,7 @@ def minimize_scalar(
 
     start = np.zeros(1)
     if Handed(objective, start.dtype).known((), start, *(sides or ())):
-        return run((), sides)
+        return run(objective.values, sides)
     n = 0 if sides is None else 2
 
     def host(_: Any, *operands: Any) -> tuple[Any, dict]:
@@ -713,9 +758,6 @@ def minimize_scalar(
         counts = {"success": np.bool_(found.success), "nit": integer(found, "nit"), "nfev": integer(found, "nfev")}
         return np.asarray([found.x], float), {"x": np.float64(found.x), "fun": np.float64(found.fun), **counts}
 
-    f = lambda x: objective.function(x, *objective.values)
-    slope = grad(f)
-    residual = lambda v: reshape(projected(v[0], slope(v[0]), (sides[0], sides[1]) if sides else None), shape=(1,))
     fields = {
         "x": np.dtype(float),
         "fun": np.dtype(float),
@@ -723,8 +765,10 @@ def minimize_scalar(
         "nit": _INT,
         "nfev": _INT,
     }
-    x, aux = Settling(residual, start, True).root(start, host, [*(sides or ()), *objective.values], fields)
-    x, fun = lend(aux.pop("x"), x[0]), lend(aux.pop("fun"), convert(f(x[0]), np.dtype(float)))
+    operands = [*(sides or ()), *objective.values]
+    x, aux = host_call(host, (ShapeDtypeStruct((1,), start.dtype), fields), start, operands, ())
+    x, least = settled(objective.function, Solved(_scalar_slope, _scalar_minimum, n, True), x, *operands)
+    x, fun = lend(aux.pop("x"), x), lend(aux.pop("fun"), least)
     return result_of(x=x, fun=fun, **aux)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,8 @@ from funcad.primitives.shape import concatenate, reshape
 from funcad.scipy.tree_vectors import Vector
 
 from funcad.scipy.optimize.implicit import (  # isort: skip
-    OWN, Claim, Handed, Hoisted, Settling, dense_rows, integer, lend, result_of, scipy_optimize, unknown, warn_failure,
+    OWN, Claim, Solved, Handed, Hoisted, dense_rows, host_call, integer, lend, result_of, scipy_optimize, settled,
+    unknown, warn_failure,
 )
 
 _INT = np.dtype(np.int64)
@@ -63,6 +63,13 @@ def jacobian_claims(what: str, rows: Any, f: Callable[[Any], Any], start: Any) -
 
 def _tuple(args: Any) -> tuple:
     return args if isinstance(args, tuple) else (args,)
+
+
+# equations of a root, and what it gives to be lent
+_zero = lambda f, options, v, *values: f(v, *values)
+_scalar_zero = lambda f, options, v, *values: reshape(f(v[0], *values), shape=(1,))
+_alone = lambda f, options, v, *values: v
+_with_residual = lambda f, options, v, *values: (v, f(v, *values))
 
 
 @api
@@ -118,7 +125,7 @@ def root(
             return scipy_optimize().root(f, x, method=method, tol=tol, options=options, **more)
 
     if given.known(claims, start):
-        found = run(start)
+        found = run(start, *given.values)
         x = equations.followed(np.asarray(found.x).astype(dtype), "" if found.success else found.message)
         return result_of(**{**found, "x": vector.tree(x)})
     equations.check_callback("root", callback, start)
@@ -133,11 +140,11 @@ def root(
         x = np.asarray(found.x).astype(dtype)
         return x, {"x": x, "fun": np.asarray(found.fun).astype(dtype).reshape(x.shape), **counts}
 
-    residual = lambda v: equations.function(v, *equations.values)
     whole = ShapeDtypeStruct((vector.size,), dtype)
     fields = {"x": whole, "fun": whole, "success": _BOOL, "status": _INT, "nfev": _INT}
-    x, aux = Settling(residual, start).root(start, host, given.values, fields, claims)
-    x, fun = lend(aux.pop("x"), x), lend(aux.pop("fun"), residual(x))
+    x, aux = host_call(host, (whole, fields), start, given.values, claims)
+    x, fun = settled(equations.function, Solved(_zero, _with_residual), x, *equations.values)
+    x, fun = lend(aux.pop("x"), x), lend(aux.pop("fun"), fun)
     return result_of(x=vector.tree(x), fun=fun, **aux)
 
 
@@ -155,6 +162,11 @@ def _scalar_problem(what: str, f: Callable[..., Any], args: Any, points: list[An
         raise ValueError(f"{what}: the unknown must be a number, got {[shape_of(p) for p in given if p is not None]}")
     one = Hoisted(lambda x: number_of(what, f(x, *args), dtype), dtype.type(1), what=what)
     return one, list(map(one.start, given)), dtype
+
+
+_slope = lambda f: lambda x, *values: grad(f, holomorphic=aval_of(x).dtype.kind == "c")(x, *values)
+_bend = lambda f: _slope(_slope(f))
+_along = lambda f: lambda v, *values: jvp(lambda u: f(u, *values), (v,), (np.ones_like(v),))[1]
 
 
 def number_of(what: str, value: Any, dtype: Any) -> Any:
@@ -205,9 +217,8 @@ def root_scalar(
     at = next(p for p in [*points, 1.0] if p is not None)
     claims, slopes = _slope_claims("root_scalar", f, (fprime, fprime2), args, at, dtype)
     number = complex if dtype.kind == "c" else float
-    slope = partial(grad, holomorphic=number is complex)
     value = one.plain()
-    own_slopes = one.compiled(slope), one.compiled(lambda g: slope(slope(g)))
+    own_slopes = one.compiled(_slope), one.compiled(_bend)
     given = Handed(one, dtype)
     handed = [given.slope(d, said, dtype.type(1)) for d, said in zip((fprime, fprime2), slopes)]
 
@@ -236,7 +247,7 @@ def root_scalar(
         )
 
     if given.known(claims, claims[0].start if claims else None, *points):
-        return _followed(one, run(points, ()))
+        return _followed(one, run(points, given.values))
     return _one_root("root_scalar", one, points, dtype, run, claims, given.values)
 
 
@@ -294,10 +305,10 @@ def _one_root(
         whole = {"root": dtype.type(found.root), "converged": np.bool_(found.converged), **counts}
         return np.asarray([found.root], dtype), whole
 
-    residual = lambda v: reshape(one.function(v[0], *one.values), shape=(1,))
     guess = claims[0].start if claims else np.zeros(1, dtype)
     fields = {"root": dtype, "converged": _BOOL, "iterations": _INT, "function_calls": _INT}
-    x, aux = Settling(residual, guess).root(guess, host, [*known, *values], fields, claims)
+    x, aux = host_call(host, (ShapeDtypeStruct((1,), guess.dtype), fields), guess, [*known, *values], claims)
+    x = settled(one.function, Solved(_scalar_zero, _alone), x, *one.values)
     return result_of(root=lend(aux.pop("root"), x[0]), **aux)
 
 
@@ -330,7 +341,7 @@ def _bracketing(name: str) -> Callable[..., Any]:
             )[1]
 
         if Handed(one, dtype).known((), None, *points):
-            found = _followed(one, run(points, ()))
+            found = _followed(one, run(points, one.values))
         else:
             found = _one_root(name, one, points, dtype, run, [], one.values)
         return (found.root, found) if full_output else found.root
@@ -432,7 +443,7 @@ def newton(
     rows = _square("newton: fprime", lambda x: fprime(x, *args), vector)
     claims = [Claim("newton: fprime", rows, slope, start)] if callable(fprime) else []
     value = equations.plain()
-    along = equations.compiled(lambda f: lambda v, *values: jvp(lambda u: f(u, *values), (v,), (np.ones_like(v),))[1])
+    along = equations.compiled(_along)
     given = Handed(equations, vector.dtype)
     first = given.derivative(fprime, rows, start)
     second = given.add(fprime2, _square("newton: fprime2", lambda x: fprime2(x, *args), vector), start)
@@ -465,15 +476,15 @@ def _on_vectors(
     """`run(start, *values)` gives the root, or raises."""
     start = equations.start(start)
     if given.known(claims, start):
-        return vector.tree(equations.followed(run(start)))
-    residual = lambda v: equations.function(v, *equations.values)
+        return vector.tree(equations.followed(run(start, *given.values)))
     fields = {"x": ShapeDtypeStruct((vector.size,), vector.dtype)}
 
     def host(v: Any, *values: Any) -> tuple[Any, dict]:
         x = run(v, *values)
         return x, {"x": x}
 
-    x, aux = Settling(residual, start).root(start, host, given.values, fields, claims)
+    x, aux = host_call(host, (fields["x"], fields), start, given.values, claims)
+    x = settled(equations.function, Solved(_zero, _alone), x, *equations.values)
     return vector.tree(lend(aux["x"], x))
 
 
