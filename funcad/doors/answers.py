@@ -128,13 +128,19 @@ def holding_arrays(name: str, original: Callable[..., Any]) -> Answer:
 class _Traced(BaseException):
     """A function that SciPy called gave a traced value. No Exception: SciPy catches some of these."""
 
+    by_function = False
+
 
 def _watched(f: Callable[..., Any]) -> Callable[..., Any]:
-    """f, which raises `_Traced` where it gives a traced value."""
+    """f, which raises `_Traced` where it gives a traced value, and marks the refusals that it raises."""
 
     @functools.wraps(f)
     def watched(*args: Any, **kwargs: Any) -> Any:
-        out = f(*args, **kwargs)
+        try:
+            out = f(*args, **kwargs)
+        except TracerArrayConversionError as error:
+            error.by_function = True
+            raise
         if any_traced((out,)):
             raise _Traced
         return out
@@ -159,8 +165,9 @@ def calling(name: str, original: Callable[..., Any], answer: Callable[..., Any] 
                 if args:
                     return original(_watched(given), *args[1:], **kwargs)
                 return original(**{**kwargs, key: _watched(given)})  # type: ignore[dict-item]
-            except (_Traced, TracerArrayConversionError):  # of the function, or of what stands beside it
-                pass
+            except (_Traced, TracerArrayConversionError) as error:  # of the function, or of what stands beside it
+                if error.by_function:  # which funcad's would only run again
+                    raise
         absent = _only_theirs(answer or ours(name), original)
         given = {k: v for k, v in kwargs.items() if k in absent}
         kwargs = {k: v for k, v in kwargs.items() if k not in absent}

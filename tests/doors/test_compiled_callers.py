@@ -6,9 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.integrate
+import scipy.optimize
 from scipy import interpolate, spatial
 
 import funcad as fc
+from funcad import grad, jit, jvp
+from funcad.errors import TracerArrayConversionError
 
 POINTS = np.random.default_rng(0).normal(size=(10, 2))
 CALLS: dict[str, Any] = {
@@ -34,3 +38,31 @@ def test_lines_of_python_have_their_doors_beside_it():
         return np.asarray([x[i].sum() for i in hull.vertices]).sum() + np.ascontiguousarray(x).sum()
 
     assert fc.grad(f)(POINTS).shape == POINTS.shape
+
+
+CALLERS = {
+    "brentq": lambda f: scipy.optimize.brentq(f, 0.0, 9.0),
+    "quad": lambda f: scipy.integrate.quad(f, 0.0, 1.0)[0],
+    "minimize": lambda f: scipy.optimize.minimize(lambda x: f(x[0]), np.ones(1)).x[0],
+    "solve_ivp": lambda f: scipy.integrate.solve_ivp(lambda t, y: f(y[0]), (0.0, 1.0), [1.0]).y[0, -1],
+}
+
+
+@pytest.mark.parametrize("way", [grad, lambda f: lambda a: jvp(f, (a,), (1.0,)), lambda f: grad(grad(f))])
+@pytest.mark.parametrize("caller", CALLERS)
+@pytest.mark.parametrize("refused", [lambda x, a: float(np.asarray(x * a)), lambda x, a: raises()], ids=["asarray", "raises"])
+def test_a_refusal_of_the_function_ends_the_call_at_its_first_evaluation(caller: str, refused: Any, way: Any):
+    seen = []
+
+    def f(a: Any) -> Any:
+        seen.clear()
+        return CALLERS[caller](lambda x: (seen.append(x), refused(x, a))[1])
+
+    for _ in range(3):
+        with pytest.raises(TracerArrayConversionError):
+            way(f)(2.0)
+        assert len(seen) == 1
+
+
+def raises() -> None:
+    raise TracerArrayConversionError("the function's own")
