@@ -178,14 +178,20 @@ def _item(x: Any, *index: Any) -> Any:
         return np.asarray(x).item(*index)
     place = np.arange(x.size).reshape(x.shape).item(*index)  # which raises what NumPy raises
     element = indexing.getitem(shaping.flattened(x, "C", "flatten"), place)
-    if type(element) is not Tracer or not carries_derivative(element):
+    if type(element) is not Tracer or not _would_be_cut(element):
         return np.asarray(plain_value(element, "item") if type(element) is Tracer else element).item()
     return _number(element)
 
 
+def _would_be_cut(x: Tracer) -> bool:
+    """Has it a derivative, also by the arguments of a jitted function, whose values jit asks?"""
+    asked = x.owner.recorder.leaves if x.owner.recorder is not None and x.dtype.kind in "fc" else ()
+    return carries_derivative(x) or any([type(v) is Tracer and _would_be_cut(v) for v in asked])
+
+
 def _number(x: Any) -> Any:
     """A traced number, of the type that Python's would be of."""
-    return convert_p(x, dtype=np.dtype(type(np.zeros((), x.dtype).item())), weak=True)
+    return convert_p(x, dtype=np.dtype(type(np.zeros((), x.dtype).item())), weak=x.dtype.char not in "gG")
 
 
 def _tolist(x: Any) -> Any:

@@ -11,7 +11,7 @@ import scipy.optimize
 from scipy import interpolate, spatial
 
 import funcad as fc
-from funcad import grad, jit, jvp
+from funcad import grad, jvp
 from funcad.errors import TracerArrayConversionError
 
 POINTS = np.random.default_rng(0).normal(size=(10, 2))

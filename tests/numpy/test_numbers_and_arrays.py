@@ -104,3 +104,28 @@ def test_a_list_times_a_whole_number_is_repeated_or_refused() -> None:
     g = lambda n: np.max(np.where(np.arange(6) < 2 * n, most, 0.0))  # what the refusal says
     np.testing.assert_array_equal(fc.scan(lambda c, n: (c, g(n)), 0.0, np.arange(1, 4))[1], [2.0, 2.0, 2.0])
     np.testing.assert_array_equal(fc.jit(lambda x: [1.0, 2.0] * x)(np.array([1, 2])), [1.0, 4.0])
+
+
+@pytest.mark.parametrize("element", [lambda x: x.item(1), lambda x: x.tolist()[1]], ids=["item", "tolist"])
+def test_numbers_of_elements_keep_their_derivative_in_jitted_functions(element: Any, tmp_path: Any):
+    on_disk = np.memmap(tmp_path / "numbers", dtype=float, mode="w+", shape=(3,))
+    on_disk[:] = [1.0, 2.0, 3.0]
+    f = fc.jit(lambda x: element(x) ** 2)
+    for x in (np.array(on_disk), on_disk):
+        for _ in range(3):
+            for found in (fc.grad(f)(x), fc.grad(lambda x: f(x) * 1.0)(x), fc.jit(fc.grad(f))(x)):
+                np.testing.assert_array_equal(found, [0.0, 4.0, 0.0])
+            assert fc.jvp(f, (x,), (np.ones(3),)) == (4.0, 4.0)
+            assert f(x) == 4.0
+
+
+OF_ELEMENTS = [lambda x: x.tolist(), lambda x: x[None].tolist()[0], lambda x: [x.item(0), x.item(1)]]
+
+
+@pytest.mark.parametrize("kind", [np.longdouble, np.clongdouble, np.float64, np.float32, np.complex64, np.int32, np.bool_])
+@pytest.mark.parametrize("numbers", OF_ELEMENTS)
+def test_types_of_numbers_of_elements_are_numpys_under_jit(kind: Any, numbers: Any):
+    x = np.array([1, 0], kind)
+    f = fc.jit(numbers)
+    for _ in range(3):
+        assert [(type(v), v) for v in f(x)] == [(type(v), v) for v in numbers(x)]
