@@ -586,7 +586,7 @@ def no_truth(what: Any, trace: str, offers: Callable[[str], bool]) -> TracerBool
     library, names = caller()
     remedy = _of_scipy(names, offers) if library == "scipy" else _of_truth()
     if trace.startswith("jit(") and library != "scipy":  # of guards=False, or a program that is asked for without values
-        remedy += "; or call jit without guards=False, on values"
+        remedy += "; or call the jitted function: without guards=False it goes by the values"
     return TracerBoolConversionError(
         f"the truth of a traced {what} was asked for{_where()}, but inside {trace} it has no value.\n"
         f"Remedy: {remedy}."

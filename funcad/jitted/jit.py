@@ -348,11 +348,7 @@ class Jitted(Remade):
         except Refusal as refusal:
             return UnjittedExplanation(name, str(refusal), refusal.outside)
         except Exception as error:
-            asks = core.guards and isinstance(error, FuncadError)  # what a recording may
-            refused = refused or (core.cache.account.unrepaid() if asks else None)
-            if refused is None:
-                raise
-            entry = None
+            refused, entry = core.why_none(error), None
         if refused is not None:  # by what only a call comes to
             return UnjittedExplanation(name, refused, entry.watched.listed() if entry and entry.watched else [])
         paths = entry.paths is not None
@@ -842,7 +838,17 @@ class Core:
         except Raised as raised:
             raise raised.__cause__ from None  # type: ignore[misc]
         except Refusal as refusal:
-            raise NotCompiledWarning(f"jit of {name_of(self.f)} is not compiled: {refusal}.") from None
+            reason = str(refusal)
+        except Exception as error:
+            reason = self.why_none(error)
+        raise NotCompiledWarning(self._reason(reason))
+
+    def why_none(self, error: Exception) -> str:
+        """Why calls run un-jitted, where a trace for somebody who looks ends with an error; else that is raised."""
+        asks = self.guards and isinstance(error, FuncadError)  # what a recording may
+        if reason := self.cache.refused or (self.cache.account.unrepaid() if asks else None):
+            return reason
+        raise error
 
     def argument_names(self, args: tuple) -> list[str]:
         """Names of the positional arguments that are not static."""

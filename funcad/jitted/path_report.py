@@ -138,7 +138,7 @@ def one_program(entry: Entry, what: str, name: str) -> Entry:
     raise PathError(
         f"{what} of jit of {name}: there is no one program, because its Python asks for values{asked}; {n} "
         f"path{' is' if n == 1 else 's are'} known, which explain(...) lists.\nRemedy: np.where, funcad.cond or "
-        "funcad.while_loop in the place of `if` and `while`, or static arguments; jit(..., guards=False) finds the places."
+        "funcad.while_loop in the place of `if` and `while` there, or static arguments."
     )
 
 

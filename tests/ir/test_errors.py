@@ -65,7 +65,7 @@ def test_bool_conversion():
     assert message(errors.TracerBoolConversionError, fc.jit(f, guards=False), 1.0) == (
         f"the truth of a traced bool was asked for at {at(f, 1)}, but inside jit(f) it has no value.\n"
         "Remedy: np.where(condition, a, b) chooses between values, funcad.cond(condition, f, g, x) between computations; or "
-        "call jit without guards=False, on values."
+        "call the jitted function: without guards=False it goes by the values."
     )
 
 

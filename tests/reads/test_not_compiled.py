@@ -157,3 +157,34 @@ def test_the_line_that_changes_something_is_named() -> None:
         for _ in range(3):
             jitted(1.0)
     assert list(recent) == [1.0, 2.0, 3.0, 3.0, 3.0]
+
+
+LOOKS = {
+    "lower": lambda f, path: f.lower(X),
+    "source": lambda f, path: f.source(X),
+    "export": lambda f, path: f.export(path / "text.py", X),
+    "export_c": lambda f, path: f.export_c(path / "text", X),
+}
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+@pytest.mark.parametrize("look", LOOKS)
+@pytest.mark.parametrize("some", [lambda x, calls: next(calls), lambda x, calls: next(calls) if x[0] > 0.0 else 1.0])
+def test_who_asks_for_a_program_is_told_why_there_is_none(look: str, some: Any, tmp_path: Any) -> None:
+    calls = iter([2.0] * 9)
+    f = jit(lambda x: x * some(x, calls))
+    for _ in range(3):  # the second function comes to it in calls alone
+        f(X)
+    reason = f.explain(X).reason
+    with pytest.raises(NotCompiledWarning) as told:
+        LOOKS[look](f, tmp_path)
+    text = str(told.value)
+    assert reason.rstrip(".") in text and "Remedy: " in text and "guards" not in text
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_who_asks_for_a_program_of_paths_is_told_where_python_asks(look: str, tmp_path: Any) -> None:
+    f = jit(lambda x: x if x[0] > 0.0 else -x)
+    for _ in range(3):
+        f(X)
+    with pytest.raises(funcad.errors.PathError, match=r"test_not_compiled\.py:(.|\n)*Remedy: ") as told:
+        LOOKS[look](f, tmp_path)
+    assert "guards" not in str(told.value)
