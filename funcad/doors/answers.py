@@ -332,15 +332,17 @@ def vectorized(name: str, original: Callable[..., Any]) -> Answer:
 
 
 def along_axis(name: str, original: Callable[..., Any]) -> Answer:
-    """np.apply_along_axis of a plain array, by a function that may close over traced values."""
+    """np.apply_along_axis of a plain array, by a function that may close over traced values, or of a list of these."""
 
     def own(func1d: Callable[..., Any], axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
-        try:
-            return original(_watched(func1d), axis, arr, *args, **kwargs)
-        except _Traced:
-            return whole_table()[np.apply_along_axis](func1d, axis, arr, *args, **kwargs)
+        if not holds_traced((arr, *args), kwargs):
+            try:
+                return original(_watched(func1d), axis, arr, *args, **kwargs)
+            except _Traced:
+                pass
+        return whole_table()[np.apply_along_axis](func1d, axis, ours("numpy.asanyarray")(arr), *args, **kwargs)
 
-    return lambda args, kwargs: users_call() and not holds_traced(args, kwargs), own
+    return lambda args, kwargs: users_call(), own
 
 
 def comparing(name: str, original: Callable[..., Any]) -> Answer:

@@ -122,3 +122,22 @@ def test_a_function_that_is_not_there_says_so() -> None:
     with pytest.raises(TypeError, match="Remedy"):
         grad(lambda x: np.add.reduce([x[0], x[1]]))(X)
     assert funcad.config.doors
+
+
+@pytest.mark.parametrize("way", ["plain", "grad", "jvp", "vmap", "jit", "grad of jit"])
+def test_apply_along_axis_of_a_list_of_traced_numbers(way: str):
+    f = lambda x: np.apply_along_axis(lambda v: v[0] * v[1], 0, [[x, x * x], (1.0, 2.0)])[1]
+    g = lambda x: np.apply_along_axis(lambda v, a: v * a, axis=0, arr=np.ones((2, 2)), a=x)[1, 1] ** 2
+    for h in (f, g):
+        slope = 8.0 if h is f else 4.0
+        value = 8.0 if h is f else 4.0
+        call, exact = {
+            "plain": (h, value),
+            "grad": (grad(h), slope),
+            "jvp": (lambda x, h=h: jvp(h, (x,), (1.0,))[1], slope),
+            "vmap": (lambda x, h=h: vmap(h)(np.array([x, 0.0]))[0], value),
+            "jit": (jit(h), value),
+            "grad of jit": (grad(jit(h)), slope),
+        }[way]
+        for _ in range(3):
+            assert call(2.0) == exact
