@@ -693,18 +693,15 @@ class Core:
     def _write(self, key: Signature, entry: Entry, args: tuple, kwargs: dict) -> None:
         """Put a call of its own for this signature before the general way."""
         owner = self.owner()
-        if owner is None or config.audit or key.axes or key.device != "cpu" or self.cache.entries.get(key) is not entry:
-            entry.write_at = entry.runs + 1 if config.audit or key.axes or key.device != "cpu" else -1
+        if owner is None or self.cache.entries.get(key) is not entry:
+            entry.write_at = -1
             return
-        if entry.stores and self.cache.account.tiny() and first_calls.rests(self, LONGEST, args, kwargs):
+        tiny = entry.stores and self.cache.account.tiny()
+        if config.audit or key.axes or key.device != "cpu" or tiny and first_calls.rests(self, LONGEST, args, kwargs):
             entry.write_at = entry.runs + 1
             return
         entry.write_at *= 8  # if its place is taken by others
-        n = len(args)
-
-        def is_static(where: Any) -> bool:
-            return where in self.static_names if isinstance(where, str) else self.is_static(where, n)
-
+        is_static = lambda at: at in self.static_names if isinstance(at, str) else self.is_static(at, len(args))
         program = program_of(entry.jaxpr) if entry.paths is None else entry.paths.program(self, key.in_tree)
         call = specialised_call(entry, args, kwargs, is_static, program, self.cache.tick, self.f, self.knows_self)
         if call is None:
