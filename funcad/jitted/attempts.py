@@ -170,7 +170,11 @@ class Attempts:
         return Attempt(flat, store, writes, given, self, found, run)
 
 
-def _taking(flat: Callable[..., list], run: TwinRun | None, places: Sequence[Place]) -> Callable[..., list]:
+def _taking(
+    flat: Callable[..., list],
+    run: TwinRun | None,
+    places: Sequence[Place],
+) -> Callable[..., list]:
     """The flat function, which takes the numbers at these places after its leaves."""
 
     def taking(*leaves: Any) -> list:

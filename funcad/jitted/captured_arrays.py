@@ -153,7 +153,12 @@ def _layout(x: np.ndarray) -> tuple[Any, ...]:
     return x.__array_interface__["data"][0], x.shape, x.strides
 
 
-def _reading(jaxpr: Jaxpr, consts: list[Any], wholes: list[tuple[Var, Any]], parts: dict[Var, Reading]) -> Any:
+def _reading(
+    jaxpr: Jaxpr,
+    consts: list[Any],
+    wholes: list[tuple[Var, Any]],
+    parts: dict[Var, Reading],
+) -> Any:
     """The program that reads parts where it read arrays."""
     equations: list[Equation] = []
 

@@ -264,7 +264,13 @@ class Cache:
         found, last = [self.find_among(orders, key, leaves, f) for orders in (None, key.orders)]
         return found if found[1] is not None or last[1] is None and len(found[0].answers) > len(last[0].answers) else last
 
-    def find_among(self, orders: Any, key: Signature, leaves: list, f: Any) -> tuple[Signature, Entry | None]:
+    def find_among(
+        self,
+        orders: Any,
+        key: Signature,
+        leaves: list,
+        f: Any,
+    ) -> tuple[Signature, Entry | None]:
         """`find` among the programs for this order, or if it is None, for every one."""
         key = key._replace(answers=(), orders=orders) if key.answers or key.orders is not orders else key
         entry, changed = self.entries.get(key), []

@@ -73,7 +73,13 @@ def source_text(entry: Entry, leaves: Sequence[Any], names: Sequence[str], title
     return text
 
 
-def exported(path: Any, entry: Entry, leaves: Sequence[Any], names: Sequence[str], title: str) -> list[str]:
+def exported(
+    path: Any,
+    entry: Entry,
+    leaves: Sequence[Any],
+    names: Sequence[str],
+    title: str,
+) -> list[str]:
     """The program written to a file; the paths of all files written."""
     write = importlib.import_module("funcad.backends.source").export_to
     program, consts, device = _to_write(entry, leaves)

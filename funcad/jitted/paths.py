@@ -129,7 +129,14 @@ class Paths:
             return core.f(*args, **kwargs)
         return self.run(core, leaves, donated, bool(state.checked) or device_in_use(), attempt)
 
-    def run(self, core: Any, leaves: Sequence[Any], donated: frozenset[int], careful: bool, attempt: Attempts) -> Any:
+    def run(
+        self,
+        core: Any,
+        leaves: Sequence[Any],
+        donated: frozenset[int],
+        careful: bool,
+        attempt: Attempts,
+    ) -> Any:
         """The same where no leaf is traced and none of the written ones shares memory; `careful`: programs look at operands."""
         trie, account = self.trie, core.cache.account
         account.called()
@@ -292,7 +299,14 @@ class Paths:
         args, kwargs = attempt.arguments(leaves)
         return core.f(*args, **kwargs) if self.trie.written else plainly(core, args, kwargs, self.trie.stores)
 
-    def _result(self, core: Any, leaf: Leaf, outs: list[Any], leaves: Sequence[Any], donated: frozenset[int]) -> Any:
+    def _result(
+        self,
+        core: Any,
+        leaf: Leaf,
+        outs: list[Any],
+        leaves: Sequence[Any],
+        donated: frozenset[int],
+    ) -> Any:
         inputs = [*leaf.consts, *leaves]
         if leaf.stores:
             outs = own_memory(outs, inputs)
@@ -348,7 +362,13 @@ class Paths:
 
     # -- calls with traced values
 
-    def _under_traces(self, core: Any, leaves: Sequence[Any], donated: frozenset[int], attempt: Attempts) -> Any:
+    def _under_traces(
+        self,
+        core: Any,
+        leaves: Sequence[Any],
+        donated: frozenset[int],
+        attempt: Attempts,
+    ) -> Any:
         """In a program that is being traced the function is recorded there; under derivatives its path is one program."""
         ends = [concrete_value(x) for x in leaves]
         known = not any_tracer(ends) and all([shape_of(a) == shape_of(x) for a, x in zip(ends, leaves)])

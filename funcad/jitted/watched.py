@@ -111,7 +111,15 @@ class Found:
             self.todo.append((w, x))
         return w
 
-    def step(self, parent: Place, step: str, key: Any, x: Any, label: str, check: str | None = None) -> None:
+    def step(
+        self,
+        parent: Place,
+        step: str,
+        key: Any,
+        x: Any,
+        label: str,
+        check: str | None = None,
+    ) -> None:
         """A value that may change."""
         w = Place(parent, step, key, label)
         if is_scalar(x):
