@@ -18,7 +18,7 @@ from typing import Any
 from funcad.host.where import note_source, state
 from funcad.ir.aval import AnyAval, Aval, Params, StackAval, Value, aval_of
 from funcad.ir.interpret import eval_jaxpr
-from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, prune, subjaxprs, used_inputs
+from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, prune, stays, subjaxprs, used_inputs
 from funcad.ir.primitive import Primitive, not_linear
 from funcad.ir.trace import AbstractTrace, bind, trace_function
 from funcad.ir.tracer import Tracer, value_key
@@ -126,7 +126,7 @@ class TangentTrace(AbstractTrace):
             return AbstractTrace.record(self, primitive, args, params)
         unknown = tuple([type(a) is Tracer and a.owner is self for a in args])
         out_unknown, run = primitive.partial_eval(unknown, **params)
-        if all(out_unknown) and not any([j.stays for j in subjaxprs(params)]):
+        if all(out_unknown) and not any([_checks(j, unknown) for j in subjaxprs(params)]):
             return super().record(primitive, args, params)
         if primitive.split is not None and any(out_unknown):
             return primitive.split(unknown, args, **params)
@@ -142,6 +142,17 @@ class TangentTrace(AbstractTrace):
         if around is None or around.level > self.level or Tracer in map(type, args):
             return bind(primitive, *args, **params)
         return around.record(primitive, args, params)
+
+
+def _checks(jaxpr: Jaxpr, unknown: Sequence[bool]) -> bool:
+    """Has the program something that stays and needs nothing unknown? `unknown`: flags, the last ones those of its inputs."""
+    met = {v for v, u in zip(reversed(jaxpr.inputs), reversed(unknown)) if u}
+    for equation in jaxpr.equations if jaxpr.stays else ():
+        flags = [a in met for a in equation.inputs]
+        if not any(flags) and stays(equation) or any([_checks(j, flags) for j in subjaxprs(equation.params)]):
+            return True
+        met.update(equation.outputs if any(flags) else ())
+    return False
 
 
 class Halves:
