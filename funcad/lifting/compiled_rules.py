@@ -42,7 +42,7 @@ def _double(x: Any) -> Any:
 
 
 def _peaks(theirs: Any, x: Any) -> Any:
-    return _asked(theirs, [(np.intp, (None,))] * 3, x)
+    return _asked(lambda x: theirs(_double(x)), [(np.intp, (None,))] * 3, x)
 
 
 def _far_apart(theirs: Any, peaks: Any, priority: Any, distance: Any) -> Any:

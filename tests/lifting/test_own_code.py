@@ -328,3 +328,31 @@ def test_peaks_that_properties_choose(options) -> None:
     mapped = lambda x: vmap(grad(f))(np.stack([x, x]))[1]
     for derivative in (grad(f), jitted, jitted, jitted, mapped, grad(f)):
         assert np.sum(derivative(signal_of) * along) == pytest.approx(slope, rel=1e-5)
+
+
+LAID_OUT = {
+    "turned": lambda x: x[::-1],
+    "column": lambda x: np.stack([x, x], 1)[:, 0],
+    "filtered": lambda x: signal.filtfilt([0.6, 0.4], [1.0, -0.1], x),
+}
+
+
+@pytest.mark.parametrize("laid_out", LAID_OUT.values(), ids=LAID_OUT)
+def test_peaks_of_what_is_not_contiguous(laid_out) -> None:
+    warnings.simplefilter("ignore", errors.UncertifiedDerivativeWarning)
+    x = np.cumsum(np.cos(7.0 * np.arange(30.0) ** 1.3))
+
+    def f(x):
+        x = laid_out(x)
+        peaks = signal.find_peaks(x)[0]
+        return np.sum(x[peaks]) + np.sum(signal.peak_widths(x, peaks)[0]) + np.sum(signal.peak_prominences(x, peaks)[0])
+
+    slope, along = grad(f)(x), np.sin(np.arange(30.0))
+    assert np.sum(slope * along) == pytest.approx((f(x + 1e-6 * along) - f(x - 1e-6 * along)) / 2e-6, rel=1e-5)
+    assert funcad.jvp(f, (x,), (along,))[1] == pytest.approx(np.sum(slope * along))
+    mapped = vmap(f)
+    for way in (jit(f), lambda x: mapped(np.stack([x, x]))[1]):
+        assert [way(x) for _ in range(3)] == pytest.approx([f(x)] * 3)
+    jitted = jit(grad(f))
+    for derivative in (jitted, jitted, jitted, lambda x: vmap(grad(f))(np.stack([x, x]))[1]):
+        np.testing.assert_allclose(derivative(x), slope, rtol=1e-9, atol=1e-12)
