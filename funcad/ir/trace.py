@@ -187,6 +187,7 @@ class AbstractTrace(Trace):
     def same_inputs(self) -> list[Tracer]:
         """The inputs as they were, for a function that is started again."""
         self.seeded = False
+        self.captured.clear()  # what is read is read anew: the first of them are fed by what was read (reads/observer.py)
         self.equations[:], self.makers, self.n_makers, self.looks = [], {}, 0, 0  # whatever they did happens in the next run
         return [Tracer(self, v) for v in self.inputs]
 

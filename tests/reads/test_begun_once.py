@@ -313,3 +313,46 @@ def test_data_in_lists_are_not_walked_through() -> None:
     finally:
         sys.setprofile(None)
     assert slope == 6.0 and calls < 60_000
+
+
+NUMBERS = [1.0]
+
+
+def stores(x):
+    K = A0.copy()
+    K[0, 0] = NUMBERS[0]
+    return x * K.sum()
+
+
+def puts(x):
+    K = [A0.copy()]
+    for k in K:
+        np.put(k, 0, NUMBERS[0])
+    return x * K[0].sum()
+
+
+def into_objects(x):
+    o = np.array([1.0, 2.0], object)
+    o[0] = NUMBERS[0]
+    return x * o.astype(float).sum()
+
+
+def of_a_list(x):
+    return x * np.sum(np.square([1.0, NUMBERS[0]]))
+
+
+def of_a_compiled_call(x):
+    return x * np.sum(np.frompyfunc(lambda a: a * NUMBERS[0], 1, 1)(A0).astype(float))
+
+
+INPUTS_OF = {"jit": (lambda f: f, 1.0), "grad": (grad, 1.0), "vmap": (vmap, np.ones(2))}
+
+
+@pytest.mark.parametrize("way", INPUTS_OF)
+@pytest.mark.parametrize("f", [stores, puts, into_objects, of_a_list, of_a_compiled_call], ids=lambda f: f.__name__)
+def test_a_number_that_is_read_is_an_input_also_where_the_trace_starts_again(f, way):
+    transform, x = INPUTS_OF[way]
+    jitted = jit(transform(f))
+    for value in (1.0, 2.0, 3.0, 5.0, 8.0, 13.0):  # from the fourth call on it is no constant
+        NUMBERS[0] = value
+        np.testing.assert_allclose(jitted(x), f(x), rtol=1e-14)
