@@ -266,8 +266,8 @@ class Gradient(Remade):
 
         def flat(x: Any) -> list[Any]:
             if len(args) == 1 and not kwargs:
-                plain = type(f) is FunctionType and id(f.__code__) in plainly and state.lender is state.observer
-                out = f(x) if plain else runs(f)(x)
+                known = type(f) is FunctionType and f.__closure__ is None and id(f.__code__) in plainly
+                out = f(x) if known and state.lender is state.observer else runs(f)(x)
             else:
                 others, named = lent_to(f, [*args[:at], None, *args[at + 1 :]], kwargs)
                 out = runs(f)(*others[:at], x, *others[at + 1 :], **named)

@@ -61,6 +61,7 @@ _CLOSED = frozenset(  # types of what nothing is in
 _OF_COMPILED = frozenset(  # methods of SciPy's compiled trees and, before 1.17, rotations
     "apply query query_ball_point query_ball_tree query_pairs count_neighbors sparse_distance_matrix".split()
 )
+_USERS = frozenset([types.FunctionType, types.MethodType])
 _HOLDING: tuple[type, ...] = (classmethod, staticmethod, property)  # what stands in a class in the place of a function
 _HOLDING += (functools.cached_property, functools.partialmethod, functools.singledispatchmethod)
 _HELD_AS = "__func__ fget fset func dispatcher".split()
@@ -92,7 +93,7 @@ makers = table(
 )
 plainly = table(
     "host.plainly",
-    "id of the code of a function that begins as it is, or ids of that and of those in its cells: weak references",
+    "id of the mark of a function that begins as it is, or ids of that and of those of what it holds: weak references",
     same=None,
 )
 _MOST_CODES = 10_000
@@ -152,28 +153,48 @@ def lends_all(f: Any) -> bool:
 def begins_lending(f: Any) -> bool:
     """The same of a function that is about to run un-jitted, which is looked at the first time."""
     mark = f.__code__ if type(f) is types.FunctionType else mark_of(f)
-    if id(mark) in makers or type(mark) is not CodeType or is_internal(mark.co_filename):
+    if id(mark) in makers or (is_internal(mark.co_filename) if type(mark) is CodeType else not isinstance(mark, type)):
         return id(mark) in makers  # funcad's own looks at what it calls itself
-    codes = [mark] if type(f) is not types.FunctionType or f.__closure__ is None else _codes_in_cells(f)
-    at = id(mark) if len(codes) == 1 else tuple([id(code) for code in codes])
+    marks = _marks_within(f, mark)
+    at = _place(marks)
     if at in plainly:
         return False
     if _acts_and_writes(f):
         makers[id(mark)] = mark
+        plainly.pop(id(mark), None)  # another of this code
         return True
-    plainly[at] = [weakref.ref(code, functools.partial(_forget, at=at)) for code in codes]
+    plainly[at] = [weakref.ref(mark, functools.partial(_forget, at=at)) for mark in marks]
     return False
 
 
-def _codes_in_cells(f: types.FunctionType) -> list[CodeType]:
-    """The code of f, and those of the functions that its cells hold, which differ between functions of one code."""
-    found, todo = {id(f.__code__): f.__code__}, [f]
+def place_of(f: types.FunctionType) -> Any:
+    """Where it stands in `plainly`, if it was looked at and begins as it is."""
+    return id(f.__code__) if f.__closure__ is None else _place(_marks_within(f, f.__code__))
+
+
+def _place(marks: list[Any]) -> Any:
+    return id(marks[0]) if len(marks) == 1 else tuple(map(id, marks))
+
+
+def _marks_within(f: Any, mark: Any) -> list[Any]:
+    """That of f, and those of the functions and objects in its cells and attributes, which differ where the code is one."""
+    while type(f) is functools.partial or type(f) not in _USERS and hasattr(f, "__wrapped__"):
+        f = f.func if type(f) is functools.partial else f.__wrapped__
+    found, todo = {id(mark): mark}, _users_in(f)
     while todo:
-        for x in contents(todo.pop()).values():
-            if type(x) is types.FunctionType and id(x.__code__) not in found:
-                found[id(x.__code__)] = x.__code__
-                todo.append(x)
+        x = todo.pop()
+        mark = getattr(getattr(x, "__func__", x), "__code__", x) if type(x) in _USERS else type(x)
+        if id(mark) not in found:
+            found[id(mark)] = mark
+            todo += _users_in(x)
     return list(found.values())
+
+
+def _users_in(x: Any) -> list[Any]:
+    x = x.__self__ if type(x) is types.MethodType else x
+    held = contents(x) if type(x) is types.FunctionType else {} if isinstance(x, type) else getattr(x, "__dict__", {})
+    found = [v.func if type(v) is functools.partial else v for v in held.values() if type(v) not in _CLOSED]
+    return [v for v in found if type(v) in _USERS or type(v).__module__.partition(".")[0] not in _LIBRARIES]
 
 
 def _acts_and_writes(f: Any) -> bool:
