@@ -64,6 +64,7 @@ _OF_COMPILED = frozenset(  # methods of SciPy's compiled trees and, before 1.17,
 _USERS = frozenset([types.FunctionType, types.MethodType])
 _HOLDING: tuple[type, ...] = (classmethod, staticmethod, property)  # what stands in a class in the place of a function
 _HOLDING += (functools.cached_property, functools.partialmethod, functools.singledispatchmethod)
+_BY_NAME = frozenset(["getattr", "attrgetter"])  # to which names are given that nobody sees
 _HELD_AS = "__func__ fget fset func dispatcher".split()
 _OPERATED = [f"__{n}__" for n in "call get set add radd sub rsub mul rmul truediv rtruediv matmul rmatmul getitem".split()]
 OF_ARRAYS = frozenset("choose dot repeat searchsorted take".split())  # compiled methods of arrays that ask for others
@@ -400,6 +401,7 @@ def _ends(v: Any) -> bool:
 def referred(f: types.FunctionType) -> list[Any]:
     """What a function refers to: by cells, defaults, globals, and attributes of modules among these."""
     names = _names_in(f.__code__)
+    by_name = not _BY_NAME.isdisjoint(names)
     found = [*contents(f).values(), *(f.__defaults__ or ()), *(f.__kwdefaults__ or {}).values()]
     scope = f.__globals__
     for name in names:
@@ -411,7 +413,7 @@ def referred(f: types.FunctionType) -> list[Any]:
         name = thing.__name__ if type(thing) is types.ModuleType else type(thing).__module__
         if str(name).partition(".")[0] not in _LIBRARIES:
             inside = getattr(thing, "__dict__", {})
-            found += [inside[name] for name in names if name in inside]
+            found += inside.values() if by_name else [inside[name] for name in names if name in inside]
             found += _methods(type(thing), f)
     return found
 
@@ -455,6 +457,7 @@ def _methods(kind: type, function: Any) -> list[Any]:
             space |= vars(k)
     found, names = dict[int, Any](), list[str](_OPERATED)
     names += _names_in(function.__code__) if type(function) is types.FunctionType else ()
+    names += () if _BY_NAME.isdisjoint(names) else space
     for name in names if space else ():  # which grow
         v = space.get(name)
         for g in [getattr(v, part, None) for part in _HELD_AS] if is_a(v, _HOLDING) else [v]:

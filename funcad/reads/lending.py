@@ -33,6 +33,7 @@ from funcad.unjitted.outside import COPIED
 from funcad.writes.plain import PLAIN, PlainAdded, buffer, lent
 
 _BUILTIN = types.BuiltinFunctionType
+_FUNCTIONS = frozenset([types.FunctionType, types.MethodType, functools.partial])
 _SPARSE = frozenset(["toarray", "todense", "diagonal", "dot"])
 _MEMORY = frozenset([bytes, bytearray, memoryview, array.array])
 _CONTAINERS = frozenset([list, dict, set, str])  # whose methods make no arrays
@@ -225,13 +226,13 @@ class _LibraryCall:
         self.library = library if type(f) is types.FunctionType and f.__name__ not in ("astype", "shuffle") else ""
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        if types.FunctionType not in map(type, args) and self.library in _ARRAY_LIBRARIES:  # at a glance, as most are
+        if _FUNCTIONS.isdisjoint(map(type, args)) and self.library in _ARRAY_LIBRARIES:  # at a glance, as most are
             out = tracing.door_of(self.f)(*args, **kwargs)
             if type(out) not in (np.ndarray, list, tuple, dict):
                 return out
             return lend_new(out, [*args, *kwargs.values()], self.library == "numpy")
-        args = tuple([state.lender.runs_as(a) if type(a) is types.FunctionType else a for a in args])
-        return call_lending(self.f, args, kwargs)
+        handed = lambda x: state.lender.runs_as(x) if type(x) in _FUNCTIONS else x
+        return call_lending(self.f, tuple(map(handed, args)), {name: handed(x) for name, x in kwargs.items()})
 
 
 handing.update([_LibraryCall.__call__.__code__, call_lending.__code__])
