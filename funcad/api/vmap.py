@@ -215,7 +215,7 @@ def _run(
     # a gradient of arrays of what is a plain function is run on all lanes at a glance
     if arrays and type(f) is Gradient and axis_name is None and state.abstract is None and state.lender is state.observer:
         g = f.f
-        plain = type(g) is FunctionType and (id(g.__code__) if g.__closure__ is None else place_of(g)) in plainly
+        plain = type(g) is FunctionType and place_of(g) in plainly
         if plain and g.__code__ not in asking and not hasattr(g, "__wrapped__"):
             found = run_split(f, in_tree, None, store, leaves, batched, size, None, True)
             if found is not None and first and store.tree is tree.LEAF and found[1][0]:

@@ -156,6 +156,8 @@ def begins_lending(f: Any) -> bool:
     mark = f.__code__ if type(f) is types.FunctionType else mark_of(f)
     if id(mark) in makers or (is_internal(mark.co_filename) if type(mark) is CodeType else not isinstance(mark, type)):
         return id(mark) in makers  # funcad's own looks at what it calls itself
+    if type(f) is types.FunctionType and place_of(f) in plainly:
+        return False
     marks = _marks_within(f, mark)
     at = _place(marks)
     if at in plainly:
@@ -170,7 +172,13 @@ def begins_lending(f: Any) -> bool:
 
 def place_of(f: types.FunctionType) -> Any:
     """Where it stands in `plainly`, if it was looked at and begins as it is."""
-    return id(f.__code__) if f.__closure__ is None else _place(_marks_within(f, f.__code__))
+    for cell in f.__closure__ or ():
+        try:
+            if type(cell.cell_contents) not in _CLOSED:
+                return _place(_marks_within(f, f.__code__))
+        except ValueError:  # not assigned yet
+            continue
+    return id(f.__code__)
 
 
 def _place(marks: list[Any]) -> Any:

@@ -354,7 +354,7 @@ def callee() -> tuple[str, Any]:
         calls = calls or at == here and "CALL" in made.opname
         if at == here or (at[0], at[2]) != (here[0], here[2]) or at[3] == end and not loads:
             continue
-        told = made.opname == "LOAD_CONST" and end is not None and at[3] > end  # to a twin's question, about what stands before
+        told = made.opname == "LOAD_CONST" and end is not None and (at[3] or 0) > end  # a twin asks about it
         of_it = told or made.opname in ("LOAD_ATTR", "LOAD_METHOD")
         parts = [] if not loads or of_it and not parts else [*parts, name] if of_it else [name]
         end = at[3]
