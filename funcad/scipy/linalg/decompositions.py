@@ -20,6 +20,7 @@ from funcad.primitives.conversion import complex_dtype, convert
 from funcad.primitives.linear_systems import hermitian_part, mH, mm, mT, triangular_solve
 from funcad.primitives.shape import broadcast_to, pad, reshape, rev, static_slice
 from funcad.scipy.door import implements, scipy_function
+
 from funcad.scipy.linalg.matrix_operands import (  # isort: skip
     check_square, identity, inexact, is_complex, matrices, stacks, symmetric, unsupported,
 )
