@@ -13,7 +13,7 @@ from funcad import tree
 from funcad.api.grad import Gradient
 from funcad.api.split_batch import Asked, Trial, asking, asks, learn, may_split, outer_trial, run_split
 from funcad.errors import AxesMismatchError, FuncadError
-from funcad.host.conversions import place_of, plainly
+from funcad.host.conversions import begins_plainly, plainly
 from funcad.host.real_types import is_a, ordinary
 from funcad.host.where import setting, state
 from funcad.ir.aval import Aval, aval_of, said
@@ -215,7 +215,7 @@ def _run(
     # a gradient of arrays of what is a plain function is run on all lanes at a glance
     if arrays and type(f) is Gradient and axis_name is None and state.abstract is None and state.lender is state.observer:
         g = f.f
-        plain = type(g) is FunctionType and place_of(g) in plainly
+        plain = type(g) is FunctionType and (id(g.__code__) in plainly if g.__closure__ is None else begins_plainly(g))
         if plain and g.__code__ not in asking and not hasattr(g, "__wrapped__"):
             found = run_split(f, in_tree, None, store, leaves, batched, size, None, True)
             if found is not None and first and store.tree is tree.LEAF and found[1][0]:

@@ -25,7 +25,7 @@ from funcad.api.grad import Gradient
 from funcad.api.grad import value_and_grad as _value_and_grad
 from funcad.configuration import OnDemand
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError
-from funcad.host.conversions import place_of, plainly
+from funcad.host.conversions import begins_plainly
 from funcad.host.real_types import is_a
 from funcad.host.where import for_user, interrupted
 from funcad.ir.aval import aval_of, said
@@ -124,7 +124,7 @@ def at(operator: Function, fun: Function, argnum: Any, /, *args: Any, **kwargs: 
 
     unary.__name__ = unary.__qualname__ = name_of(fun)
     alone = single and len(args) == 1 and not kwargs and boxes is None
-    if alone and type(fun) is FunctionType and place_of(fun) in plainly:  # such as this function's own
+    if alone and type(fun) is FunctionType and begins_plainly(fun):  # such as this function's own
         unary = fun
     try:
         x = given[0] if single else tuple(given)

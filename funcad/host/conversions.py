@@ -170,8 +170,13 @@ def begins_lending(f: Any) -> bool:
     return False
 
 
+def begins_plainly(f: types.FunctionType) -> bool:
+    """Was it looked at, and begins as it is?"""
+    return id(f.__code__) not in makers and place_of(f) in plainly
+
+
 def place_of(f: types.FunctionType) -> Any:
-    """Where it stands in `plainly`, if it was looked at and begins as it is."""
+    """Where it stands in `plainly`, if it does."""
     for cell in f.__closure__ or ():
         try:
             if type(cell.cell_contents) not in _CLOSED:

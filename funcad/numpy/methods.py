@@ -185,7 +185,7 @@ def _item(x: Any, *index: Any) -> Any:
 
 def _would_be_cut(x: Tracer) -> bool:
     """Has it a derivative, also by the arguments of a jitted function, whose values jit asks?"""
-    asked = x.owner.recorder.leaves if x.owner.recorder is not None and x.dtype.kind in "fc" else ()
+    asked = getattr(x.owner.recorder, "leaves", ()) if x.dtype.kind in "fc" else ()
     return carries_derivative(x) or any([type(v) is Tracer and _would_be_cut(v) for v in asked])
 
 
