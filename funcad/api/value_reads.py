@@ -84,7 +84,7 @@ def asked(x: Value, how: str) -> Value:
     if x.owner.recorder is not None:
         return x.owner.recorder.answer(x, how)
     observer = state.observer
-    if observer is not None and observer.inputs and x.owner is observer.trace and how in ("bool()", "int()", "float"):
+    if observer is not None and observer.inputs and x.owner is observer.trace:
         observer.not_placed()  # the function is traced once more without inputs, also if it catches the error that comes
     return x
 

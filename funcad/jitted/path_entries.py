@@ -47,6 +47,7 @@ def entry_with_paths(
     kept = [x for x in consts if type(x) is Tracer]  # then it is not kept: they belong to this call
     entry = Entry(_without_program(numbers), kept, attempt.in_tree, None, first.given)
     entry.paths = paths
+    paths.depends_on(core, first)
     result.append(paths.take(core, recorder, first, traced, donated, True))
     return entry
 

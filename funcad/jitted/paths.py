@@ -440,7 +440,7 @@ class Paths:
             return core.runs_un_jitted(Refusal(f"it {reason}", ""), *attempts.arguments(leaves))
         if recorder.most == -1:
             return self._itself(core, leaves, attempts)
-        self._depends_on(core, attempt)
+        self.depends_on(core, attempt)
         if not recorder.started:  # started again with buffers, it asks for nothing
             outs = call_of(jaxpr, [*consts, *leaves], self.name)
             return self._result(core, attempt.leaf(jaxpr.outputs, consts), outs, leaves, donated)
@@ -454,7 +454,7 @@ class Paths:
             self.anew += 1
         return self.anew
 
-    def _depends_on(self, core: Any, attempt: Attempt) -> None:
+    def depends_on(self, core: Any, attempt: Attempt) -> None:
         """What a recording read is compared from now on; where it is a part of a program that is traced, there too."""
         guards = attempt.run.guards if attempt.run is not None else None
         if guards is not None:

@@ -344,3 +344,59 @@ def test_what_code_stores_that_runs_as_it_is_is_stored_at_each_call(kind: str) -
         return [f"{float(f(x))} {held}" for x in np.arange(1.0, 5.0)]
 
     assert found(fc.jit) == found(lambda f: f)
+
+
+said: list[int] = []
+
+
+def counts_and_chooses(x: Any, p: float, k: int) -> Any:
+    said.append(len(said))
+    return np.sum(np.tanh(np.maximum(x[::-1], np.tanh(p)))) + (p if k % 2 == 0 else 0.5)
+
+
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+@pytest.mark.parametrize("turns", [1, 3])
+def test_what_a_function_stores_on_a_path_is_told_to_the_one_that_calls_it(
+    monkeypatch: pytest.MonkeyPatch, turns: int
+) -> None:
+    """Its first recording is made while the other one is traced."""
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
+    said.clear()
+    inner = jit(counts_and_chooses)
+
+    def looped(x: Any, p: float, k: int) -> Any:
+        total = 0.0
+        for i in range(turns):
+            total = total + inner(x * (1.0 + 0.1 * i), p, k)
+        return total
+
+    outer = jit(looped)
+    for k in range(9):
+        outer(np.arange(4.0) - k, 0.1 * k, k % 3)
+        assert said == list(range(turns * (k + 1)))
+
+
+steps = {"n": 1}
+
+
+@pytest.mark.parametrize("ask", [
+    lambda k: [1, 2][k], lambda k: "ab"[k : k + 1], lambda k: range(k), lambda k: complex(k), lambda k: round(k),
+    lambda k: divmod(7, int(k) + 1), lambda k: hex(k),
+], ids=["item", "slice", "range", "complex", "round", "divmod", "hex"])  # fmt: skip
+def test_a_question_that_the_user_catches_is_no_answer(monkeypatch: pytest.MonkeyPatch, ask: Callable[[int], Any]) -> None:
+    """A number that advances was to be an input, so that Python had no values; plain Python raises nothing there."""
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
+
+    def f(x: Any, k: int) -> Any:
+        try:
+            steps["n"] += k
+            ask(k)
+        except Exception:
+            return np.sum(x) * 100.0
+        return np.sum(x) + steps["n"]
+
+    found = []
+    for g in (f, jit(f, not_compiled="ignore")):
+        steps["n"] = 1
+        found.append([float(g(np.arange(3.0) + i, i % 3)) for i in range(9)])
+    assert found[0] == found[1]
