@@ -83,7 +83,6 @@ class TracerArrayConversionError(FuncadError, TypeError):
 
     page = "sharp_bits"
     learned = False  # is there a remedy now, if the function is started again?
-    by_function = False  # did a function raise it that SciPy called?
 
 
 class BufferNeeded(TracerArrayConversionError):

@@ -128,18 +128,17 @@ def holding_arrays(name: str, original: Callable[..., Any]) -> Answer:
 class _Traced(BaseException):
     """A function that SciPy called gave a traced value. No Exception: SciPy catches some of these."""
 
-    by_function = False
 
-
-def _watched(f: Callable[..., Any]) -> Callable[..., Any]:
-    """f, which raises `_Traced` where it gives a traced value, and marks the refusals that it raises."""
+def _watched(f: Callable[..., Any], raised: list[Any] | None = None) -> Callable[..., Any]:
+    """f, which raises `_Traced` where it gives a traced value; the refusals that it raises itself are `raised`."""
 
     @functools.wraps(f)
     def watched(*args: Any, **kwargs: Any) -> Any:
         try:
             out = f(*args, **kwargs)
         except TracerArrayConversionError as error:
-            error.by_function = True
+            if raised is not None:
+                raised[:] = [error]
             raise
         if any_traced((out,)):
             raise _Traced
@@ -161,12 +160,13 @@ def calling(name: str, original: Callable[..., Any], answer: Callable[..., Any] 
             given = args[0] if args else kwargs.get(key)
             if not callable(given):
                 return original(*args, **kwargs)
+            raised: list[Any] = []
             try:
                 if args:
-                    return original(_watched(given), *args[1:], **kwargs)
-                return original(**{**kwargs, key: _watched(given)})  # type: ignore[dict-item]
+                    return original(_watched(given, raised), *args[1:], **kwargs)
+                return original(**{**kwargs, key: _watched(given, raised)})  # type: ignore[dict-item]
             except (_Traced, TracerArrayConversionError) as error:  # of the function, or of what stands beside it
-                if error.by_function:  # which funcad's would only run again
+                if error in raised:  # which funcad's would only run again
                     raise
         absent = _only_theirs(answer or ours(name), original)
         given = {k: v for k, v in kwargs.items() if k in absent}

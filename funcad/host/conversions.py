@@ -156,38 +156,37 @@ def begins_lending(f: Any) -> bool:
     mark = f.__code__ if type(f) is types.FunctionType else mark_of(f)
     if id(mark) in makers or (is_internal(mark.co_filename) if type(mark) is CodeType else not isinstance(mark, type)):
         return id(mark) in makers  # funcad's own looks at what it calls itself
-    if type(f) is types.FunctionType and place_of(f) in plainly:
-        return False
-    marks = _marks_within(f, mark)
-    at = _place(marks)
+    at = _place_of(f, mark)
     if at in plainly:
         return False
     if _acts_and_writes(f):
         makers[id(mark)] = mark
         plainly.pop(id(mark), None)  # another of this code
         return True
-    plainly[at] = [weakref.ref(mark, functools.partial(_forget, at=at)) for mark in marks]
+    plainly[at] = [weakref.ref(mark, functools.partial(_forget, at=at)) for mark in _marks_within(f, mark)]
     return False
 
 
 def begins_plainly(f: types.FunctionType) -> bool:
     """Was it looked at, and begins as it is?"""
-    return id(f.__code__) not in makers and place_of(f) in plainly
+    return id(f.__code__) not in makers and _place_of(f, f.__code__) in plainly
 
 
-def place_of(f: types.FunctionType) -> Any:
-    """Where it stands in `plainly`, if it does."""
-    for cell in f.__closure__ or ():
-        try:
-            if type(cell.cell_contents) not in _CLOSED:
-                return _place(_marks_within(f, f.__code__))
-        except ValueError:  # not assigned yet
-            continue
-    return id(f.__code__)
+def _place_of(f: Any, mark: Any) -> Any:
+    """Where it stands in `plainly`, if it does: most functions hold nothing that counts."""
+    if type(f) in _USERS and _holds_nobody(f):
+        return id(mark)
+    marks = _marks_within(f, mark)
+    return id(mark) if len(marks) == 1 else tuple(map(id, marks))
 
 
-def _place(marks: list[Any]) -> Any:
-    return id(marks[0]) if len(marks) == 1 else tuple(map(id, marks))
+def _holds_nobody(f: Any) -> bool:
+    """Is there nothing but numbers, arrays and texts in the cells of a function, or in the attributes of a method's object?"""
+    try:
+        at = f.__self__.__dict__.values() if type(f) is types.MethodType else [c.cell_contents for c in f.__closure__ or ()]
+    except (AttributeError, ValueError):  # it has slots, or a cell is not assigned yet
+        return False
+    return _CLOSED.issuperset(map(type, at))
 
 
 def _marks_within(f: Any, mark: Any) -> list[Any]:

@@ -44,7 +44,7 @@ from funcad.jitted.jit_writes import commit, may_commit, outputs_apart
 from funcad.jitted.path_entries import successors
 from funcad.jitted.path_recording import REFUSALS
 from funcad.jitted.path_report import PathsExplanation, UnjittedExplanation, one_program, path_taken
-from funcad.jitted.paths import LONGEST, plainly
+from funcad.jitted.paths import SHORT, plainly
 from funcad.jitted.tracing import Tracing, stored_before
 from funcad.memo import Table, compare
 from funcad.primitives.axis_env import axes_key
@@ -697,7 +697,7 @@ class Core:
             entry.write_at = -1
             return
         tiny = entry.stores and self.cache.account.tiny()
-        if config.audit or key.axes or key.device != "cpu" or tiny and first_calls.rests(self, LONGEST, args, kwargs):
+        if config.audit or key.axes or key.device != "cpu" or tiny and first_calls.rests(self, SHORT, args, kwargs):
             entry.write_at = entry.runs + 1
             return
         entry.write_at *= 8  # if its place is taken by others

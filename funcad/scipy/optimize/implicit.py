@@ -127,7 +127,7 @@ def found_again(rule: Callable[..., Any]) -> Callable[..., Any]:
     @wraps(rule)
     def run(f: Any, options: Any, *operands: Any) -> Any:
         leaves, structure = tree.flatten(operands)
-        if not hasattr(f, "program") or f.program.axis_names or namespace_of(leaves) is not np:
+        if not isinstance(f, tuple) or f.program.axis_names or namespace_of(leaves) is not np:
             return rule(f, options, *operands)
         avals = list(map(aval_of, leaves))
         try:
@@ -426,7 +426,6 @@ class Solved(NamedTuple):
     lent: Callable[..., Any]
     options: Any = ()
     symmetric: bool = False
-
 
     def at(self, f: Any, *operands: Any) -> Flat:
         return lambda z: self.value(f, self.options, z, *operands)
