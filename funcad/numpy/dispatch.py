@@ -639,7 +639,8 @@ def _of_objects(ufunc: Any, *operands: Any) -> Any:
     results = ufunc(*elements)
     if not shape:  # numbers, not arrays of them
         return results
-    made = [Tracer.namespace.numpy.array(np.asarray(r, object).tolist()) for r in (results if ufunc.nout > 1 else (results,))]
+    parts = results if ufunc.nout > 1 else (results,)
+    made = [anew(Tracer.namespace.numpy.array(np.asarray(r, object).tolist())) for r in parts]
     return tuple(made) if ufunc.nout > 1 else made[0]
 
 
@@ -837,9 +838,10 @@ def anew(x: Any) -> Any:
     A number that is broadcast may lie in steps of 0, and is taken for a number beside a device's arrays: it stays so there.
     """
     value = concrete_value(x)
-    if type(x) is Tracer and type(value) is np.ndarray and not (value.flags.c_contiguous or device_in_use()):
-        x = made_here(with_value(x, np.ascontiguousarray(value)))
-    return strides.doubt(x)
+    if type(value) is not np.ndarray or value.flags.c_contiguous or device_in_use():
+        return strides.doubt(x)
+    made = np.ascontiguousarray(value)
+    return strides.doubt(made_here(with_value(x, made))) if type(x) is Tracer else made
 
 
 def _lies_in(layout: np.ndarray, order: str) -> bool:

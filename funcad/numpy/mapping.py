@@ -17,7 +17,7 @@ from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, has_value
 from funcad.numpy import indexing
-from funcad.numpy.dispatch import implements, is_traced
+from funcad.numpy.dispatch import anew, implements, is_traced
 from funcad.numpy.promote import array_of, as_array, axis_of, beside, fresh, result_dtype, shape_argument
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import broadcast_to, move_axis, reshape
@@ -107,8 +107,8 @@ def vectorize(
             first = call(*[a[0] for a in flat])
             kinds = [aval_of(array_of(r)).dtype for r in (first if isinstance(first, tuple) else (first,))]
         if isinstance(result, tuple):
-            return tuple([np.reshape(r, (*loop, *shape_of(r)[1:])) for r in result]), kinds
-        return np.reshape(result, (*loop, *shape_of(result)[1:])), kinds
+            return tuple([anew(np.reshape(r, (*loop, *shape_of(r)[1:]))) for r in result]), kinds
+        return anew(np.reshape(result, (*loop, *shape_of(result)[1:]))), kinds
 
     options = {"otypes": otypes, "doc": doc, "excluded": excluded, "cache": cache, "signature": signature}
     found = Transformed(mapped, pyfunc, functools.partial(vectorize, **options))
@@ -135,7 +135,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
             raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
         result = np.stack(results)
     inner = shape_of(result)[1:]
-    result = np.reshape(result, (*outer, *inner))
+    result = anew(np.reshape(result, (*outer, *inner)))  # NumPy fills a buffer, whose axes it moves
     return np.moveaxis(result, range(len(outer), len(outer) + len(inner)), range(axis, axis + len(inner)))
 
 

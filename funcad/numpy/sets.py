@@ -17,7 +17,7 @@ from funcad.host.locks import handed
 from funcad.host.real_types import dtype_kind
 from funcad.ir.aval import aval_of, shape_of
 from funcad.numpy import indexing
-from funcad.numpy.dispatch import implements
+from funcad.numpy.dispatch import anew, implements
 from funcad.numpy.index_plan import can_count, count_of
 from funcad.numpy.joining import join
 from funcad.numpy.promote import array_of, axes_of, expand, ravelled
@@ -305,7 +305,7 @@ def isin(element: Any, test_elements: Any, assume_unique: bool = False, invert: 
     x, tests = array_of(element), ravelled(array_of(test_elements))
     np.isin(*[np.empty(0, aval_of(v).dtype) for v in (x, tests)], kind=kind)  # NumPy's errors
     found = np.any(np.equal(expand(x, (len(shape_of(x)),)), tests), axis=-1)
-    return np.logical_not(found) if invert else found
+    return anew(np.logical_not(found) if invert else found)
 
 
 @implements("trim_zeros", alias="same")

@@ -173,8 +173,7 @@ def function_out(name: str, out: Any, value: Any) -> Any:
     if own.shape != aval.shape:
         raise ValueError(f"{label}: output array has the shape {_text(own.shape)}, the result {_text(aval.shape)}")
     if name in ("dot", "multi_dot"):
-        layout = strides.layout_of(x)
-        if own.dtype != aval.dtype or layout is not None and not layout.flags.c_contiguous:
+        if own.dtype != aval.dtype or not strides.supposed_layout(x).flags.c_contiguous:
             raise ValueError(
                 "output array is not acceptable (must have the right datatype, number of dimensions, and be a C-Array)"
             )

@@ -84,9 +84,23 @@ def layout_of(x: Any, ask: bool = True) -> np.ndarray | None:
     return layout if strides is None else strided(layout, aval.shape, strides)
 
 
+def supposed_layout(x: Tracer) -> np.ndarray:
+    """`layout_of`; where that is not known, x, or what it is a view of, is taken for a C-array, as nearly all arrays are."""
+    layout = layout_of(x)
+    if layout is not None:
+        return layout
+    if x.box is not None and x.box.base is not None and x.box.step.shares(x.box.base):
+        return x.box.step.lies(supposed_layout(x.box.base))
+    aval = aval_of(x)
+    return contiguous(aval.shape, aval.dtype)
+
+
 def doubt(x: Any) -> Any:
-    """x, a result made of operations that lie in memory as NumPy's do, but not together: from now on nothing is known of it."""
-    inner = x
+    """x, a result made of operations that lie in memory as NumPy's do, but not together: from now on nothing is known of it.
+
+    It is no view, whatever its last operation was.
+    """
+    inner = x = snapshot(x) if type(x) is Tracer and x.box is not None and x.box.base is not None else x
     while type(inner) is Tracer:
         trace = inner.owner
         if inner.atom is not None:

@@ -134,9 +134,9 @@ def root_of(x: Tracer) -> Tracer:
 
 
 def assign(x: Tracer, value: Any) -> None:
-    """A write of the whole of x: from now on x names `value`, of its shape and dtype, and so do its aliases and views."""
+    """A write of the whole of x: from now on x names what `value` is now, of its shape and dtype, as do its aliases, views."""
     check_write(x)
-    write(x, value)
+    write(x, snapshot(value))  # it may be a view of what is written: np.copyto(x, x.T)
 
 
 def check_write(x: Tracer) -> None:

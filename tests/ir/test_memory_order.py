@@ -124,6 +124,11 @@ MADE: dict[str, Callable[[Any], Any]] = {
     "round": lambda x: np.round(x, 1),
     "linspace": lambda x: np.linspace(x[0], x[1], 4),
     "F and C": lambda x: x.copy("F") + np.ones(x.shape),
+    "vectorize": lambda x: np.vectorize(lambda t: 2.0 * t)(x),
+    "vectorize of rows": lambda x: np.vectorize(lambda t: 2.0 * t, signature="(n)->(n)")(x),
+    "frompyfunc": lambda x: np.frompyfunc(lambda t: 2.0 * t, 1, 1)(x).astype(float),
+    "along an axis": lambda x: np.apply_along_axis(lambda t: 2.0 * t, 0, x),
+    "isin": lambda x: np.isin(x, [1.0]) * 1.0,
 }
 FUNCTIONS = ONE | MADE
 

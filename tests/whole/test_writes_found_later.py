@@ -217,9 +217,49 @@ def test_new_memory_of_one_axis_lies_as_numpys_and_its_ravel_is_a_view(make: Any
     assert fc.grad(lambda y: np.sum(f(y)[0]) + 10.0 * np.sum(f(y)[1]))(y) == 11.0
 
 
+OVER_ITSELF = {
+    "transposed": lambda x, v: np.copyto(v, x.T),
+    "shifted": lambda x, v: np.copyto(v[1:], x[:-1]),
+    "turned": lambda x, v: np.copyto(v, x[::-1, ::-1]),
+    "where": lambda x, v: np.copyto(v, x.T, where=v > 2.5),
+    "an element of the view": lambda x, v: np.copyto(v, x[0]),
+    "filled": lambda x, v: v.fill(x[1, 1]),
+    "its own real part": lambda x, v: setattr(v, "real", x.T),
+}
+
+
+@pytest.mark.parametrize("write", OVER_ITSELF.values(), ids=OVER_ITSELF.keys())
+def test_a_view_is_written_with_what_it_shows(write: Any) -> None:
+    """What is written is read before, though writing changes it; the view names the written numbers, not what moved since."""
+
+    def f(x: Any) -> Any:
+        v = x[:]
+        write(x, v)
+        return v, x
+
+    x, weights = np.arange(9.0).reshape(3, 3), np.cos(np.arange(9.0)).reshape(3, 3)
+    right = f(x.copy())
+    lanes = lambda x: [a[1] for a in vmap(f)(np.stack([x, x]))]
+    for g in (jit(f), lanes, lambda x: jvp(f, (x,), (x,))[0], lambda x: fc.vjp(f, x)[0]):
+        for _ in range(2):
+            for found, wanted in zip(g(x.copy()), right):
+                np.testing.assert_array_equal(found, wanted)
+
+    def loss(x: Any) -> Any:
+        v, x = f(x.copy())
+        return np.sum(weights * v) + 10.0 * np.sum(weights.T * x)
+
+    moved = [loss(x + h * e.reshape(3, 3)) for e in np.eye(9) for h in (0.25, -0.25)]
+    slopes = 2.0 * (np.array(moved[::2]) - np.array(moved[1::2])).reshape(3, 3)
+    for g in (fc.grad(loss), jit(fc.grad(loss))):
+        np.testing.assert_allclose(g(x), slopes, atol=1e-12)
+
+
 REFUSED = {
     "dot into columns": lambda x: np.dot(x.T, x, out=x.T),
     "dot into single precision": lambda x: np.dot(x, x, out=np.zeros((3, 3), np.float32)),
+    "dot into a flip of what was taken": lambda x: np.dot(x, x, out=np.flip(np.take(x, [1, 0, 2], axis=0), 0)),
+    "dot into a turned product": lambda x: np.dot(x, x, out=(x @ x).T),
     "dot into every second row": lambda x: np.dot(x, x, out=np.zeros((6, 3))[::2]),
     "einsum into single precision": lambda x: np.einsum("ij,jk->ik", x, x, out=np.zeros((3, 3), np.float32)),
     "argmax into floats": lambda x: np.argmax(x, axis=0, out=np.zeros(3)),

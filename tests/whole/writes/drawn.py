@@ -1,22 +1,22 @@
-"""Random programs that write: `programs()` draws the text of a function and arguments for it, line by line.
+"""Random programs that write: `drawn(seed)` draws the text of a function and arguments for it, line by line.
 
 Each line is tried by plain NumPy when it is drawn. One that NumPy refuses is left out, put into `try`, or kept as the last one:
 then the program is one that raises. One that makes numbers huge or not finite is left out. Views of views, aliases,
-helpers that write, buffers, masks and repeated indices meet as they come, and hypothesis makes what fails small.
+helpers that write, buffers, masks and repeated indices meet as they come. The survey makes what fails small.
 """
 
 from __future__ import annotations
 
 import itertools
 import linecache
+import random
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
-from hypothesis import strategies as st
 
-__all__ = ["Drawn", "programs", "function_of", "without_lines"]
+__all__ = ["Drawn", "drawn", "function_of", "without_lines"]
 
 SHAPES = [((4,), (4,)), ((5,), ()), ((3, 4), (4,)), ((3, 3), (3, 3)), ((2, 3), (2, 3)), ((4, 4), (4, 1)), ((2, 3, 2), (3, 2))]
 
@@ -189,29 +189,29 @@ def without_lines(drawn: Drawn) -> Iterator[Drawn]:
             yield Drawn(source, drawn.x, drawn.y, drawn.error)
 
 
-@st.composite
-def programs(draw: Callable, least: int = 5, most: int = 16) -> Drawn:
-    number = draw(st.integers(0, 2**16))
-    rng = np.random.default_rng(number)
-    x, y = [np.array(rng.uniform(-1.0, 1.0, shape)) for shape in draw(st.sampled_from(SHAPES))]
+def drawn(seed: int, least: int = 5, most: int = 16) -> Drawn:
+    """The program of a seed."""
+    draw = random.Random(seed)
+    rng = np.random.default_rng(seed)
+    x, y = [np.array(rng.uniform(-1.0, 1.0, shape)) for shape in draw.choice(SHAPES)]
     lines: list[str] = []
     names = ["x", "y"]
     fresh = 0
-    for _ in range(draw(st.integers(least, most))):
-        kind = draw(st.sampled_from(["view", "view", "made", "write", "write", "write", "block"]))
-        u = draw(st.sampled_from(names))
-        words = {"u": u, "n": f"v{fresh}", "o": draw(st.sampled_from(OPERATORS))}
-        words["w"] = draw(st.sampled_from(names))
-        words["i"], words["j"] = draw(st.sampled_from(INDICES)), draw(st.sampled_from(INDICES))
-        words["c"] = draw(st.sampled_from(CONSTANTS)).format(**words)
-        words["e"] = draw(st.sampled_from(VALUES)).format(**words)
-        line = draw(st.sampled_from({"view": VIEWS, "made": MADE, "write": WRITES, "block": BLOCKS}[kind])).format(**words)
+    for _ in range(draw.randint(least, most)):
+        kind = draw.choice(["view", "view", "made", "write", "write", "write", "block"])
+        u = draw.choice(names)
+        words = {"u": u, "n": f"v{fresh}", "o": draw.choice(OPERATORS)}
+        words["w"] = draw.choice(names)
+        words["i"], words["j"] = draw.choice(INDICES), draw.choice(INDICES)
+        words["c"] = draw.choice(CONSTANTS).format(**words)
+        words["e"] = draw.choice(VALUES).format(**words)
+        line = draw.choice({"view": VIEWS, "made": MADE, "write": WRITES, "block": BLOCKS}[kind]).format(**words)
         if kind in ("view", "made"):
             line = f"{words['n']} = {line}"
         new = [*names, words["n"]] if line.startswith(f"{words['n']} = ") or f"\n{words['n']} = " in line else names
         error, moderate = _numpys(_text([*lines, line], new), x, y)
         if error is not None:
-            ending = draw(st.sampled_from(["leave out"] * 6 + ["try", "raise"]))
+            ending = draw.choice(["leave out"] * 6 + ["try", "raise"])
             if ending == "raise":
                 return Drawn(_text([*lines, line], new), x, y, error)
             if ending == "leave out" or new is not names:

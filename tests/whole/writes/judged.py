@@ -75,19 +75,23 @@ class Judged:
         return [np.array(z) for z in self.seen(x, y)]
 
     def slopes(self) -> tuple[np.ndarray, np.ndarray]:
-        """Of all numbers along the direction; and which of these slopes differences can tell."""
-        h = 1e-4
+        """Of all numbers along the direction; and which of these slopes differences can tell, by steps of two lengths."""
         try:
-            left2, left, here, right, right2 = [_numbers(self.plain(k * h)) for k in (-2, -1, 0, 1, 2)]
+            (slope, known), (other, also) = self._differences(1e-4), self._differences(2.3e-5)
         except (ValueError, TypeError, IndexError):  # another way through the program
             return np.zeros(0), np.zeros(0, bool)
+        if slope.shape != other.shape:
+            return np.zeros(0), np.zeros(0, bool)
+        return slope, known & also & (abs(slope - other) < 1e-5 * (1.0 + abs(slope)))
+
+    def _differences(self, h: float) -> tuple[np.ndarray, np.ndarray]:
+        left2, left, here, right, right2 = [_numbers(self.plain(k * h)) for k in (-2, -1, 0, 1, 2)]
         if not left2.shape == left.shape == right.shape == right2.shape == here.shape:
             return np.zeros(0), np.zeros(0, bool)
         before, after = (3 * here - 4 * left + left2) / (2 * h), (-3 * here + 4 * right - right2) / (2 * h)
         slope = (8 * (right - left) - (right2 - left2)) / (12 * h)
         size = 1.0 + np.max(np.abs(slope), initial=0.0)
-        known = (abs(before - after) < 1e-5 * size) & np.isfinite(slope)
-        return slope, known
+        return slope, (abs(before - after) < 1e-5 * size) & np.isfinite(slope)
 
     def loss_slope(self) -> float | None:
         slope, known = self.slopes()
