@@ -1,6 +1,6 @@
 """Random programs with writes, views and aliases: plain NumPy's values, arguments afterwards, errors and slopes, or an error.
 
-By default 15 programs; `pytest -m slow` draws FUNCAD_WRITES_PROGRAMS (2,000) others, in 40 parts for the shards of CI.
+`pytest -m slow` draws 40 programs, and FUNCAD_WRITES_PROGRAMS (2,000) others, in 40 parts for the shards of CI.
 `python -m tests.whole.writes.survey 2000` makes those small that are wrong.
 """
 
@@ -28,7 +28,7 @@ def fuzz(seeds: range) -> Counter[str]:
 
 @pytest.mark.slow
 def test_some_programs() -> None:
-    ends = fuzz(range(15))
+    ends = fuzz(range(40))
     assert ends["right"] > 0.8 * ends.total(), ends
 
 
