@@ -265,11 +265,13 @@ class Observer:
     def read(self, parent: Place | None, step: str, key: Any, label: str, x: Any) -> Any:
         """A value that was loaded: as it is, with a guard at its place, or the traced value of an input."""
         kind = type(x)
-        if kind is Tracer:
+        if kind is Tracer and x.owner.level:
             return x
         place = self.place(parent, step, key, label)
         if place in self.stored_places or parent in self.stores.told or self.stores.renamed(place, x):
             return x
+        if kind is Tracer:
+            return self._lent(place, x)
         before = self.values.get(place, MISSING)
         self.last = place if before is MISSING else None
         if parent in self.constants:
@@ -302,6 +304,15 @@ class Observer:
         if issubclass(kind, types.ModuleType):
             self.known_as(x, place)
         return x
+
+    def _lent(self, place: Place, x: Tracer) -> Any:
+        """An array that was lent to a run before, which has left it there (writes/plain.py): its memory is read."""
+        if type(x.primal) is not np.ndarray:
+            return x
+        if place not in self.values:
+            self.guard(place, *reference(x))
+            self.values[place] = x.primal
+        return self.read(place, "attribute", "primal", place.label, x.primal)
 
     def of_library(self, table: dict[str, Any], name: str, label: str) -> None:
         """What stands under a name in a library's module, or among Python's own, may be exchanged there, as tests do."""

@@ -703,3 +703,67 @@ def test_buffers_go_where_no_traced_value_does() -> None:
 
     assert grad(f)(X) == pytest.approx(grad(lambda x: store(np.array(V0), x))(X))
     assert jit(f)(X) == pytest.approx(f(X))
+
+
+class Kept:
+    """Holds arrays that functions advance."""
+
+    def __init__(self) -> None:
+        self.own, self.rows = np.ones(3), [np.ones(3)]
+        self.named: dict[str, Any] = {"a": np.ones(3), "b": (np.ones(3), 1)}
+
+    def advanced(self, x: Any) -> Any:
+        self.own = self.own * 0.5 + 0.1
+        self.rows[0] = self.rows[0] * 0.5 + 0.1
+        self.named["a"] = self.named["a"] * 0.5 + 0.1
+        self.named["b"] = self.named["b"][0] * 0.5 + 0.1, 1
+        out = x * 1.0
+        out[0] = x[1]  # so that what it makes is lent to it
+        return np.sum(out)
+
+
+READS_OF_KEPT: dict[str, Callable[[Kept, Any], Any]] = {
+    "an attribute": lambda k, x: x * k.own,
+    "an item": lambda k, x: x * k.rows[0],
+    "an item of a dict": lambda k, x: x * k.named["a"],
+    "an item of a tuple": lambda k, x: x * k.named["b"][0],
+    "all items": lambda k, x: x * sum(k.rows),
+    "an element": lambda k, x: x * float(k.own[1]),
+    "a choice": lambda k, x: x if k.own[0] > 0.5 else 2.0 * x,
+}
+
+
+RUNS = {"grad": grad, "lanes": lambda f: lambda x: vmap(f)(np.stack([x, x])), "jvp": lambda f: lambda x: jvp(f, (x,), (x,))}
+
+
+@pytest.mark.parametrize("by", RUNS.values(), ids=RUNS.keys())
+@pytest.mark.parametrize("name", READS_OF_KEPT)
+def test_what_a_run_has_left_is_read_as_it_is_at_each_call(name: str, by: Any) -> None:
+    """An array that was lent to an un-jitted run and that this has stored: jit looks at it as at any other."""
+    kept, x = Kept(), np.arange(1.0, 4.0)
+    read = lambda x: READS_OF_KEPT[name](kept, x)
+    jitted, run = jit(read), by(kept.advanced)
+    for change in (None, lambda: kept.own.fill(4.0), None, lambda: setattr(kept, "own", np.full(3, 0.2)), kept.rows.reverse):
+        if change is None:
+            run(x)
+        else:
+            change()
+            kept.rows[0][1], kept.named["a"][2] = 7.0, 5.0
+        for _ in range(3):
+            np.testing.assert_array_equal(jitted(x), read(x))
+
+
+JITTED = {"jit of grad": lambda f: jit(grad(f)), "grad of jit": lambda f: grad(jit(f)), "jit": jit}
+
+
+@pytest.mark.parametrize("by", JITTED.values(), ids=JITTED.keys())
+def test_what_un_jitted_runs_have_left_is_advanced_by_jitted_ones(by: Any) -> None:
+    kept, plain, x = Kept(), Kept(), np.arange(1.0, 4.0)
+    step, derived = by(kept.advanced), grad(kept.advanced)
+    for k in range(9):
+        (derived if k in (0, 4, 5) else step)(x)
+        plain.advanced(x)
+        np.testing.assert_allclose(kept.own, plain.own, rtol=1e-15)
+        np.testing.assert_allclose(kept.rows[0], plain.rows[0], rtol=1e-15)
+        np.testing.assert_allclose(kept.named["a"], plain.named["a"], rtol=1e-15)
+        np.testing.assert_allclose(kept.named["b"][0], plain.named["b"][0], rtol=1e-15)
