@@ -83,6 +83,7 @@ class TracerArrayConversionError(FuncadError, TypeError):
 
     page = "sharp_bits"
     learned = False  # is there a remedy now, if the function is started again?
+    of_number = False  # was a number asked for, by the user's own line?
 
 
 class BufferNeeded(TracerArrayConversionError):

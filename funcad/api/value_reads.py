@@ -16,7 +16,7 @@ import numpy as np
 
 from funcad.errors import TracerArrayConversionError
 from funcad.host.conversions import is_looking_up, no_array, no_hash, no_integer, no_truth
-from funcad.host.where import state
+from funcad.host.where import is_installed, state, user_source
 from funcad.ir.aval import Value
 from funcad.ir.tracer import Tracer, concrete_value, leaked
 
@@ -74,6 +74,10 @@ def plain_value(x: Tracer, how: str) -> Any:
             found = asked(value, "indices")
             if type(found) is not Tracer:
                 return found
+    running, source = state.running, user_source()
+    if how != "array" and running is not None and carries_derivative(x) and source is not None:
+        error.of_number = not is_installed(source.code.co_filename)
+        running.missed = running.missed or (error if error.of_number else None)
     raise error
 
 

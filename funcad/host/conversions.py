@@ -15,6 +15,7 @@ import opcode
 import re
 import sys
 import types
+import warnings
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
@@ -30,7 +31,7 @@ from funcad.host.real_types import is_a
 from funcad.memo import remembers, table, weak_table
 
 from funcad.host.where import (  # isort: skip
-    callee, caller, is_installed, is_internal, is_locked, noted, opening, state, static_number, tracing, user_source,
+    callee, caller, is_installed, is_internal, is_locked, noted, opening, outside, state, static_number, tracing, user_source,
     users_call, users_text, wants_memory,
 )
 from funcad.errors import (  # isort: skip
@@ -309,6 +310,18 @@ def missed(error: TracerArrayConversionError) -> TracerArrayConversionError:
     if state.running is not None:
         state.running.missed = error
     return error
+
+
+def is_told(error: TracerArrayConversionError) -> bool:
+    """Of one that has not come out of the function: may its result stand, with a warning?
+
+    Many a `try: float(x)` asks whether x is a number, and means what it does then.
+    """
+    if error.of_number:
+        text = str(error).partition("\n")[0]
+        then = "The error was caught by a `try`, and the function has gone on as if plain numbers raised it, too"
+        warnings.warn(f"{text}\n{then}.\nRemedy: float(funcad.stop_gradient(x)) if a number is enough.", stacklevel=outside(1))
+    return error.of_number
 
 
 def given(x: Any, own: bool = True) -> Any:

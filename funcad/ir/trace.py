@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from funcad.errors import FuncadError
-from funcad.host.conversions import starts_again
+from funcad.host.conversions import is_told, starts_again
 from funcad.host.devices import compute, error_mode, raising_later
 from funcad.host.locks import NO_LOCKS, Locks
 from funcad.host.where import open_traces, state, tracing, user_source
@@ -379,7 +379,7 @@ def run_in(
             while True:
                 try:
                     outs = f(*tracers)
-                    if trace.missed is None:
+                    if trace.missed is None or is_told(trace.missed):
                         break
                     raise trace.missed
                 except (TypeError, ValueError) as error:

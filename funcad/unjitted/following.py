@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from funcad.configuration import OnDemand
-from funcad.host.conversions import given, starts_again
+from funcad.host.conversions import given, is_told, starts_again
 from funcad.host.devices import NAMESPACES, compute, namespace_of, resident, restore_warnings, suppress_warnings
 from funcad.host.locks import handed, read_only
 from funcad.host.where import open_traces, state, tracing, user_source
@@ -299,7 +299,7 @@ def run_following(
                 inputs.append(p)
             try:
                 outs = f(*inputs)
-                if trace.missed is None:
+                if trace.missed is None or is_told(trace.missed):
                     break
                 raise trace.missed
             except (TypeError, ValueError) as error:

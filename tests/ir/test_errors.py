@@ -1,6 +1,7 @@
 """The text of every message that a user can meet, word for word, and which builtin each class derives from."""
 
 import math
+import warnings
 from math import sin
 
 import numpy as np
@@ -173,6 +174,26 @@ def test_array_conversion(convert, spelled, remedy):
     assert head.startswith(f"{spelled} of a traced float at {__file__}:")
     assert head.endswith(": it carries a derivative, which would silently be lost.")
     assert tail == f"Remedy: {remedy}; or take funcad.stop_gradient(x) first if no derivative is wanted."
+
+
+def test_an_error_that_a_try_caught_is_told():
+    """`try: float(x)` may only ask whether x is a number: the result stands, and nothing is silent."""
+
+    def f(x):
+        try:
+            return x * float(x)
+        except TypeError:
+            return 3.0 * x
+
+    lanes = lambda x: fc.vmap(fc.grad(f))(np.array([x]))[0]
+    for g in (fc.grad(f), fc.jit(fc.grad(f)), lambda x: fc.jvp(f, (x,), (1.0,))[1], lanes):
+        with pytest.warns(UserWarning, match="carries a derivative.*\n.*caught by a `try`"):
+            assert g(2.0) == 3.0
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert fc.jit(f)(2.0) == 4.0
+        with pytest.raises(TypeError):  # which is what is told
+            fc.grad(lambda x: float(x))(2.0)
 
 
 def test_with_doors_switched_off():
