@@ -14,6 +14,7 @@ from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import indexing
 from funcad.numpy.dispatch import implements
 from funcad.primitives.conversion import conj, convert, stop_gradient
+from funcad.primitives.convolution import conv
 from funcad.primitives.shape import move_axis, pad_p, reshape, rev, static_slice
 
 from funcad.numpy.promote import (  # isort: skip
@@ -222,6 +223,9 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
 # -- convolution
 
 
+_FEW = 2048  # products, which loops compile as one expression, in about the time of a call of NumPy's
+
+
 def _one_dimensional(a: Any, v: Any, name: str) -> tuple[Any, Any]:
     x, y = array_of(a), array_of(v)
     if len(shape_of(x)) != 1 or len(shape_of(y)) != 1:
@@ -232,42 +236,38 @@ def _one_dimensional(a: Any, v: Any, name: str) -> tuple[Any, Any]:
     return x, y
 
 
-def _full_convolution(x: Any, y: Any) -> Any:
-    """The sum over j of x[i - j] * y[j], by windows of the padded longer operand."""
+def _slid(x: Any, y: Any, mode: str, turned: bool) -> Any:
+    """The sum over j of x[i - j] * y[j]; `turned`: which of two middles "same" has."""
     if shape_of(y)[0] > shape_of(x)[0]:
         x, y = y, x
     n, m = shape_of(x)[0], shape_of(y)[0]
-    padded = pad_p(x, low=(m - 1,), high=(m - 1,), interior=(0,))
-    windows = indexing.getitem(padded, np.arange(n + m - 1)[:, None] + np.arange(m)[None, :])
-    return np.dot(windows, rev(y, axes=(0,)))
+    if mode not in ("full", "same", "valid"):
+        raise ValueError("mode must be one of 'valid', 'same', or 'full'")
+    low = {"full": m - 1, "same": m // 2 if not turned else (m - 1) // 2, "valid": 0}[mode]
+    size = {"full": n + m - 1, "same": n, "valid": n - m + 1}[mode]
+    high, kernel = size + m - 1 - n - low, rev(y, axes=(0,))
+    if size * m <= _FEW:
+        padded = pad_p(x, low=(low,), high=(high,), interior=(0,))
+        return np.dot(indexing.getitem(padded, np.arange(size)[:, None] + np.arange(m)[None, :]), kernel)
+    found = conv(
+        reshape(x, shape=(1, 1, 1, n)),
+        reshape(kernel, shape=(1, 1, 1, m)),
+        strides=(1,),
+        padding=((low, high),),
+    )
+    return reshape(found, shape=(size,))
 
 
 @implements("convolve", lift=True)
 def convolve(a: Any, v: Any, mode: str = "full") -> Any:
     a, v = [x if shape_of(x) else reshape(x, shape=(1,)) for x in (array_of(a), array_of(v))]  # numbers have one element
-    x, y = _one_dimensional(a, v, "convolve")
-    n, m = max(shape_of(x)[0], shape_of(y)[0]), min(shape_of(x)[0], shape_of(y)[0])
-    result = _full_convolution(x, y)
-    return _central(result, n, m, mode, (m - 1) // 2)
-
-
-def _central(result: Any, n: int, m: int, mode: str, start: int) -> Any:
-    if mode == "full":
-        return result
-    if mode == "same":
-        return static_slice(result, start, start + n, 0)
-    if mode == "valid":
-        return static_slice(result, m - 1, n, 0)
-    raise ValueError("mode must be one of 'valid', 'same', or 'full'")
+    return _slid(*_one_dimensional(a, v, "convolve"), mode, False)
 
 
 @implements("correlate", lift=True)
 def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     x, y = _one_dimensional(a, v, "correlate")
-    nx, ny = shape_of(x)[0], shape_of(y)[0]
-    result = _full_convolution(x, rev(conj(y), axes=(0,)))
-    m = min(nx, ny)
-    return _central(result, max(nx, ny), m, mode, (m - 1) // 2 if nx >= ny else m // 2)
+    return _slid(x, rev(conj(y), axes=(0,)), mode, shape_of(x)[0] < shape_of(y)[0])
 
 
 # -- polynomials

@@ -444,3 +444,27 @@ def test_products_need_their_dimensions(f):
     with pytest.raises(ValueError) as ours:
         funcad.jit(f)(x, y)
     assert str(ours.value) == str(theirs.value)
+
+
+@pytest.mark.parametrize("sizes", [(300, 70), (70, 300), (90, 91), (1, 3000), (50, 50)])
+@pytest.mark.parametrize("mode", ["full", "same", "valid"])
+@pytest.mark.parametrize("function", [np.convolve, np.correlate])
+def test_convolutions_of_long_vectors(function, mode, sizes):
+    """By NumPy's own sums, which do not multiply what is outside: 0 * inf would be NaN."""
+    rng, f = np.random.default_rng(3), lambda x, y: function(x, y, mode)
+    draw = lambda dtype: [(10.0 * rng.normal(size=n)).astype(dtype) for n in sizes]
+    for x, y in (draw(float), draw(np.float32), [z + 1j * z[::-1] for z in draw(float)], draw(int)):
+        expected = f(x, y)
+        near = {"rtol": 1e-3, "atol": 1e-2} if x.dtype == np.float32 else {"rtol": 1e-9, "atol": 1e-9}
+        recorded = funcad.vjp(f, x, y)[0] if x.dtype != int else expected
+        for found in (funcad.jit(f)(x, y), funcad.vmap(f)(x[None], y[None])[0], recorded):
+            assert found.dtype == expected.dtype
+            np.testing.assert_allclose(found, expected, **near)
+    (x, y), (u, v) = draw(float), draw(float)
+    weights = np.sin(np.arange(f(x, y).size))
+    loss = lambda x, y: np.sum(weights * f(x, y))
+    slope = sum([np.sum(g * d) for g, d in zip(funcad.grad(loss, argnums=(0, 1))(x, y), (u, v))])
+    np.testing.assert_allclose(slope, loss(u, y) + loss(x, v), rtol=1e-9, atol=1e-7)  # it is linear in both
+    x[-1] = np.inf
+    for found in (funcad.jit(f)(x, abs(y)), funcad.vjp(f, x, abs(y))[0]):
+        np.testing.assert_array_equal(np.isnan(found), np.isnan(f(x, abs(y))))
