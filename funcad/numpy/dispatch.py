@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 
 from funcad.configuration import MARGIN, REST, Function, NamedTuple, OnDemand, named_as
-from funcad.host.conversions import is_masked, their_say
+from funcad.host.conversions import WRITING_NAMES, is_masked, their_say
 from funcad.host.devices import device_in_use, namespace_of, restore_warnings, suppress_warnings
 from funcad.host.real_types import contiguous, memory_axes, of_copy, ufunc_behind
-from funcad.host.where import tracing, user_source
+from funcad.host.where import state, tracing, user_source
 from funcad.ir.aval import SCALAR_AVALS, aval_of
 from funcad.ir.trace import plain_values
 from funcad.ir.tracer import Tracer, concrete_value
@@ -460,13 +460,32 @@ def ufunc_of_tracer(self: Tracer, ufunc: Any, method: str, *inputs: Any, **kwarg
             out = short.unary(quick[0], ufunc, self) if quick[1] is None else _by_short_way(*quick, *inputs)
             if out is not None:
                 return out
+    if not self.owner.level and state.running is None:
+        given = inputs[:1] if method == "at" else kwargs.get("out", inputs[ufunc.nin :] if method == "__call__" else ())
+        if np.ndarray in map(type, given):
+            return _outside(ufunc if method == "__call__" else getattr(ufunc, method), inputs, kwargs)
     return array_ufunc(ufunc, method, inputs, kwargs)
+
+
+def _outside(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """Where nothing is traced, and a plain array is written: a buffer that a run has left is the array behind it."""
+    return function(*map(_bare, args), **{name: _bare(x) for name, x in kwargs.items()})
+
+
+def _bare(x: Any) -> Any:
+    if type(x) is list or type(x) is tuple:
+        return type(x)(map(_bare, x))
+    return x.owner.value(x) if type(x) is Tracer and not x.owner.level else x
 
 
 def function_of_tracer(self: Tracer, function: Any, types: Any, args: Any, kwargs: Any) -> Any:
     """`Tracer.__array_function__`, without a frame in between for what the table has."""
     if len(types) > 1 and (len(types) > 2 or _ndarray not in types) and _others(types, "__array_function__"):
         return NotImplemented  # of two types one is ours and the other mostly NumPy's
+    if not self.owner.level and state.running is None:
+        given = kwargs.get("out", args[0] if args and function.__name__ in WRITING_NAMES else None)
+        if type(given) is np.ndarray or implementation_of(function) is None:
+            return _outside(function, args, kwargs)
     implementation = TABLE.get(function)
     if implementation is None or kwargs and "out" in kwargs or len(args) > 2:
         return array_function(function, args, kwargs)

@@ -134,6 +134,8 @@ def _later(module: str, name: str, alias: str = "copy") -> Callable[..., Any]:
 
 def _refused(name: str, remedy: str) -> Callable[..., Any]:
     def refuse(x: Any, *args: Any, **kwargs: Any) -> Any:
+        if not x.owner.level and state.running is None:  # a buffer that a run has left
+            return getattr(x.owner.value(x), name)(*args, **kwargs)
         raise TracerArrayConversionError(
             f"x.{name}() of a traced value{where_am_i()}, which has no memory of its own.\nRemedy: {remedy}."
         )

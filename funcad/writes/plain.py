@@ -70,6 +70,8 @@ class _PlainTrace(Trace):
         if out.base is not None or any([v is out for v in operands]):  # else it is in memory of its own
             if any([type(v) is np.ndarray and np.may_share_memory(out, v) for v in operands]):
                 out = out.copy(order="K")
+        elif state.running is None:  # of what a run has left somewhere
+            return out
         result = buffer(out)
         if type(result) is Tracer:
             boxed = [a for a in args if type(a) is Tracer and a.box is not None]

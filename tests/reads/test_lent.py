@@ -6,6 +6,7 @@ Also draws of a generator that the function seeds. Each program is compared with
 from __future__ import annotations
 
 import copy
+import io
 from collections.abc import Callable
 from typing import Any
 
@@ -767,3 +768,34 @@ def test_what_un_jitted_runs_have_left_is_advanced_by_jitted_ones(by: Any) -> No
         np.testing.assert_allclose(kept.rows[0], plain.rows[0], rtol=1e-15)
         np.testing.assert_allclose(kept.named["a"], plain.named["a"], rtol=1e-15)
         np.testing.assert_allclose(kept.named["b"][0], plain.named["b"][0], rtol=1e-15)
+
+
+def test_what_a_run_has_left_is_an_array_where_nothing_is_traced() -> None:
+    """A table that a method builds when it is first wanted is written by the method, so it was lent to that."""
+
+    class Lazy:
+        table: Any = None
+
+        def loss(self, x: Any) -> Any:
+            if self.table is None:
+                self.table = np.zeros(3)
+                self.table[1:] = [2.0, 3.0]
+            return np.sum(self.table * x * x)
+
+    lazy = Lazy()
+    np.testing.assert_array_equal(grad(lazy.loss)(np.ones(3)), [0.0, 4.0, 6.0])
+    table, b = lazy.table, np.ones(3)
+    b += table
+    np.testing.assert_array_equal(np.add(b, table, out=b), [1.0, 5.0, 7.0])
+    np.multiply.at(b, [0, 1, 2], table)
+    np.testing.assert_array_equal(np.einsum("i,i->i", b, table, out=np.zeros(3)), [0.0, 20.0, 63.0])
+    np.copyto(b, table)
+    np.put(b, [0], table[2:])
+    np.testing.assert_array_equal(np.dot(np.diag(b), table, out=np.zeros(3)), [0.0, 4.0, 9.0])
+    assert type(table * 2.0) is type(np.exp(table)) is type(np.stack([table, b])) is np.ndarray
+    np.savez(io.BytesIO(), table=table)
+    views = table[1:], table.reshape(3, 1)[1:, 0], np.flip(table)[:2][::-1]
+    table[1] = 7.0
+    views[0][1] = 9.0
+    assert [v.tolist() for v in views] == [[7.0, 9.0]] * 3 and table.tolist() == [0.0, 7.0, 9.0]
+    np.testing.assert_array_equal(grad(lazy.loss)(np.ones(3)), [0.0, 14.0, 18.0])
