@@ -572,13 +572,14 @@ def _public(name: str) -> str:
     return f"{module}.{written if written.isidentifier() else kind}"
 
 
-def _by_own_code() -> bool:
+def runs_own_code() -> bool:
+    """Does a function of the libraries run by its own code (lifting/)?"""
     return bool(state.scope) and state.scope[-1].endswith(" by its own code")
 
 
 def _of_scipy(names: list[str], offers: Callable[[str], bool]) -> str:
     """What to write instead of a function of SciPy's that cannot take traced values."""
-    if _by_own_code():  # whose inner functions nobody called
+    if runs_own_code():  # whose inner functions nobody called
         names = [state.scope[-1].removesuffix(" by its own code").removeprefix("scipy.").removesuffix(".__init__")]
     names = [_public(name) for name in names[:1]] + names[1:]
     for name in names:
@@ -751,7 +752,7 @@ def no_array(
         text = f"a traced {what} was written into a plain NumPy array{_where()}: {reason}.\nRemedy: {remedy}."
         return missed(BufferNeeded(text))
     by = ""
-    if library == "scipy" and names and not _by_own_code():  # which the place says
+    if library == "scipy" and names and not runs_own_code():  # which the place says
         by = f" by scipy.{_public(names[0])}"
     noted.text = f"{spelled} of a traced {what}{by}{_where()}: {reason}.\nRemedy: {remedy}."
     # a twin calls funcad's in its place

@@ -17,7 +17,7 @@ import numpy as np
 from funcad.api.value_reads import CONVERSIONS, as_truth, carries_derivative, plain_value
 from funcad.configuration import OnDemand, nearest
 from funcad.errors import TracerArrayConversionError
-from funcad.host.conversions import given
+from funcad.host.conversions import given, runs_own_code
 from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.real_types import dtype_kind, is_a
 from funcad.host.where import open_traces, state, written_for_others
@@ -134,7 +134,7 @@ def _later(module: str, name: str, alias: str = "copy") -> Callable[..., Any]:
 
 def _refused(name: str, remedy: str) -> Callable[..., Any]:
     def refuse(x: Any, *args: Any, **kwargs: Any) -> Any:
-        if not x.owner.level and state.running is None:  # a buffer that a run has left
+        if not x.owner.level and (state.running is None or runs_own_code()):  # a buffer
             return getattr(x.owner.value(x), name)(*args, **kwargs)
         raise TracerArrayConversionError(
             f"x.{name}() of a traced value{where_am_i()}, which has no memory of its own.\nRemedy: {remedy}."
@@ -291,7 +291,7 @@ class _MemoryFlags:
 
 def _layout(x: Any, name: str) -> np.ndarray:
     layout = strides.layout_of(x)
-    if layout is None and name == "flags" and state.scope and state.scope[-1].endswith(" by its own code"):
+    if layout is None and name == "flags" and runs_own_code():
         return np.empty(shape_of(x))  # what a library's code asks for before it calls compiled code
     if layout is None:
         raise TypeError(

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.interpolate
+import scipy.signal
 import scipy.sparse.linalg
 
 import funcad.scipy.interpolate as ours
@@ -155,3 +158,45 @@ def test_roots_of_periodic_splines(periodic, extrapolate):
         value, found = way(lambda y: jvp(f, (y,), (t,)))(y)
         np.testing.assert_allclose(value, f(y), rtol=1e-12)
         np.testing.assert_allclose(found, slope, rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("ends", [(1, 2), (2, 1), ("clamped", 1), ("not-a-knot", 2)], ids=str)
+def test_cubic_splines_are_differentiable_in_what_their_ends_have(ends: Any) -> None:
+    x, rows = np.linspace(0.0, 3.0, 7), np.stack([np.sin(np.arange(7.0)), np.cos(np.arange(7.0))], axis=1)
+
+    def f(s: Any) -> Any:
+        values = (s, 0.3 * s * s)
+        bc_type = tuple([end if isinstance(end, str) else (end, v) for end, v in zip(ends, values)])
+        pair = tuple([end if isinstance(end, str) else (end, v * np.array([1.0, -2.0])) for end, v in zip(ends, values)])
+        make = scipy.interpolate.CubicSpline
+        return make(x, rows[:, 0], bc_type=bc_type)(1.1) + np.sum(make(x, rows, bc_type=pair)([0.2, 2.5], 1))
+
+    h = 1e-6
+    slope = (f(0.4 + h) - f(0.4 - h)) / (2 * h)
+    assert grad(f)(0.4) == pytest.approx(slope, rel=1e-6)
+    assert jit(grad(f))(0.4) == pytest.approx(slope, rel=1e-6)
+    np.testing.assert_allclose(vmap(f)(np.array([0.4, 0.7])), [f(0.4), f(0.7)], rtol=1e-12)
+
+
+SERIES = np.cos(np.arange(50.0))
+BESIDE_WRITES: dict[str, Any] = {  # what SciPy makes is lent, as all that a function makes that writes
+    "sections": lambda y: np.sum(scipy.signal.sosfiltfilt(scipy.signal.butter(4, 0.3, output="sos"), y)),
+    "windows": lambda y: np.sum(np.abs(scipy.signal.ShortTimeFFT(np.ones(16), hop=4, fs=1.0).stft(y))),
+    "knots": lambda y: scipy.interpolate.BSpline(np.r_[[0.0] * 4, [1, 2], [3.0] * 4].astype(float), y[:6], 3).derivative()(1.2),
+}
+
+
+@pytest.mark.parametrize("name", BESIDE_WRITES)
+def test_constants_of_scipy_in_a_function_that_writes(name: str) -> None:
+    def f(v: Any) -> Any:
+        y = SERIES.copy()
+        y[0] = v
+        return BESIDE_WRITES[name](y)
+
+    h = 1e-6
+    slope = (f(1.0 + h) - f(1.0 - h)) / (2 * h)
+    for g in (grad(f), jit(grad(f)), grad(jit(f)), lambda v: jvp(f, (v,), (1.0,))[1]):
+        assert g(1.0) == pytest.approx(slope, rel=1e-5, abs=1e-7)
+    np.testing.assert_allclose(vmap(f)(np.array([1.0, 1.5])), [f(1.0), f(1.5)], rtol=1e-10)
+    jitted = jit(f)
+    assert [jitted(v) for v in (1.0, 1.5, 0.5)] == pytest.approx([f(1.0), f(1.5), f(0.5)])

@@ -281,7 +281,7 @@ def _units(n: int, periodic: bool) -> np.ndarray:
 class CubicSpline(Spline):
     """`scipy.interpolate.CubicSpline`, differentiable in y and the points of evaluation; x is known.
 
-    Values in bc_type are known numbers. O(n**2) memory for n samples with traced y.
+    Also in the values of bc_type. O(n**2) memory for n samples with traced y.
 
     >>> import numpy as np, funcad
     >>> x = np.linspace(0.0, 3.0, 7)
@@ -305,13 +305,13 @@ class CubicSpline(Spline):
         make, bc_type = scipy_function("interpolate.CubicSpline"), self._bc_type
         n = len(nodes)
         periodic = isinstance(bc_type, str) and bc_type == "periodic"
-        homogeneous, offset = bc_type, None
-        if not isinstance(bc_type, str) and any(not isinstance(b, str) for b in bc_type):
-            homogeneous = [b if isinstance(b, str) else (b[0], np.zeros(n)) for b in bc_type]
-            offset = make(nodes, np.zeros(shape_of(y)), 0, bc_type).c
+        ends = [] if isinstance(bc_type, str) else [i for i, b in enumerate(bc_type) if not isinstance(b, str)]
+        homogeneous = [(b[0], np.zeros(n)) if i in ends else b for i, b in enumerate(bc_type)] if ends else bc_type
         c = linear(make(nodes, _units(n, periodic), 0, homogeneous).c, y[:-1] if periodic else y)
-        if offset is not None:
-            c = c + constant(offset, y, dtype_of(y))
+        for end in ends:  # the coefficients are linear in what is asked for there, too
+            unit = [(b[0], float(i == end)) if i in ends else b for i, b in enumerate(bc_type)]
+            value = np.broadcast_to(array_of(bc_type[end][1]), shape_of(y)[1:])
+            c = c + constant(make(nodes, np.zeros(n), 0, unit).c.reshape((4, n - 1, *[1] * value.ndim)), y, dtype_of(y)) * value
         return Piecewise(constant(nodes, y), c, axis, self._extrapolate)
 
 
@@ -492,7 +492,7 @@ class BSpline(BSplines):
 
     def __init__(self, t: Any, c: Any, k: int, extrapolate: Any = True, axis: int = 0):
         super().__init__(t, c, k, extrapolate, axis)
-        self._data = (t, double(c), k, axis, extrapolate)
+        self._data = (known(t, "BSpline"), double(c), k, axis, extrapolate)
 
     def _coefficients(self) -> tuple[Any, Any, int]:
         t, c, k, axis, _ = self._data

@@ -13,6 +13,7 @@ import numpy as np
 
 from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
+from funcad.ir.trace import plain_values
 from funcad.numpy.dispatch import where_am_i
 from funcad.numpy.fft import floating
 from funcad.numpy.promote import array_of, axis_of, promote_dtype, result_dtype
@@ -222,6 +223,7 @@ def sosfiltfilt(sos: Any, x: Any, axis: int = -1, padtype: Any = "odd", padlen: 
 
 
 def _default_edge(sos: Any) -> int:
+    (sos,) = plain_values([sos])
     if not is_a(sos, (np.ndarray, list, tuple)):
         raise TypeError(
             f"scipy.signal.sosfiltfilt has traced coefficients{where_am_i()}, and its default of padlen depends on which "
