@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import scipy.interpolate
 import scipy.linalg
 import scipy.ndimage
 import scipy.signal
+from scipy import ndimage
 
 import funcad.scipy as ours
-from funcad import jacfwd, jacrev, jit, jvp, vmap
+from funcad import grad, jacfwd, jacrev, jit, jvp, vmap
 from funcad.testing import check_grads
 
 RNG = np.random.default_rng(11)
@@ -127,3 +130,32 @@ def test_several_conditions_in_one_array():
     x = np.array([0.5, -1.0, 2.0])
     f = lambda x: np.piecewise(x, np.stack([x < 0.0, x > 1.0]), [lambda x: x**2, lambda x: 3.0 * x, 7.0])
     np.testing.assert_array_equal(jvp(f, (x,), (np.ones(3),)), [f(x), [0.0, -2.0, 3.0]])
+
+
+WHOLE: dict[str, Any] = {
+    "uniform": lambda x: ndimage.uniform_filter(x, 3),
+    "correlate": lambda x: ndimage.correlate(x, np.full((3, 3), 1 / 9)),
+    "correlate1d": lambda x: ndimage.correlate1d(x, [1 / 3, 1 / 3, 1 / 3]),
+    "gaussian": lambda x: ndimage.gaussian_filter(x, 1.0),
+    "magnitude": lambda x: ndimage.gaussian_gradient_magnitude(x, 1.0),
+    "sobel": lambda x: ndimage.sobel(x),
+    "zoom": lambda x: ndimage.zoom(x, 1.7),
+    "rotate": lambda x: ndimage.rotate(x, 30),
+    "affine": lambda x: ndimage.affine_transform(x, [[0.9, 0.1], [0.0, 1.1]]),
+    "output": lambda x: ndimage.shift(x * 1.0, 0.4, output=np.uint8) + ndimage.shift(x, 0.4, np.uint8),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint32, np.int64, bool])
+@pytest.mark.parametrize("name", WHOLE)
+def test_images_of_whole_numbers_are_scipys(name: str, dtype: type) -> None:
+    """They are cut off, and end at 0 and 255: by SciPy itself, since a sum in another order may be cut off otherwise."""
+    f, rng = WHOLE[name], np.random.default_rng(3)
+    for top in (5, 256):
+        x = rng.choice([0, 1, top // 2, top - 1], size=(6, 7)).astype(dtype)
+        expected = f(x)
+        jitted = jit(f)
+        for found in (jitted(x), jitted(x), jitted(x), vmap(f)(np.stack([x, x]))[1]):
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected)
+    assert grad(lambda s: np.sum(ndimage.shift(x, s)) * s)(0.4) == np.sum(ndimage.shift(x, 0.4))

@@ -8,21 +8,25 @@ linear primitive). At a kink (order 1 at a sample) the derivative is that of the
 from __future__ import annotations
 
 import functools
+import inspect
 import itertools
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from funcad.api.tools import ShapeDtypeStruct, eval_shape
 from funcad.api.vmap import vmap
+from funcad.control.callback import pure_callback
 from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.numpy.dispatch import is_traced
 from funcad.numpy.indexing import getitem
 from funcad.numpy.promote import apart, array_of, axis_of
 from funcad.numpy.views import function_out
-from funcad.primitives.conversion import convert
+from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.families import REAL
 from funcad.primitives.fourier import spline_filter as _spline_filter
 from funcad.primitives.shape import reshape as _reshape
@@ -56,18 +60,36 @@ def output_dtype(output: Any, x: Any) -> np.dtype:
     return dtype_of(x) if output is None else np.dtype(output)
 
 
+def _whole(name: str, f: Any, args: Sequence[Any], kwargs: dict[str, Any], dtype: np.dtype) -> Any:
+    """Images of whole numbers, which have no derivative, by SciPy itself: they are cut off after sums in SciPy's own order."""
+    values, n = [*args, *kwargs.values()], len(args)
+    traced = [i for i, v in enumerate(values) if is_traced([v])]
+
+    def run(function: Any, *given: Any) -> Any:
+        now = list(values)
+        for i, v in zip(traced, given):
+            now[i] = v
+        return function(*now[:n], **dict(zip(kwargs, now[n:])))
+
+    images = [stop_gradient(array_of(values[i])) for i in traced]
+    result = ShapeDtypeStruct(eval_shape(functools.partial(run, f), *images).shape, dtype)
+    theirs = functools.partial(run, door.scipy_function(name))
+    return pure_callback(theirs, result, *images, vmap_method="sequential")
+
+
 def implements(name: str, lift: bool = False) -> Callable[[Any], Any]:
     """As `funcad.scipy.door.implements`, of a function of scipy.ndimage whose `output` may be an array, too."""
 
     def decorate(f: Any) -> Any:
-        place = f.__code__.co_varnames.index("output")
+        place, default = f.__code__.co_varnames.index("output"), inspect.signature(f).parameters["output"].default
         f = apart(f)
 
         @functools.wraps(f)
         def into(*args: Any, **kwargs: Any) -> Any:
             output = args[place] if len(args) > place else kwargs.get("output")
             if not is_a(output, (np.ndarray, Tracer)):
-                return f(*args, **kwargs)
+                dtype = output_dtype(default if output is None else output, array_of(args[0] if args else kwargs["input"]))
+                return _whole(name, f, args, kwargs, dtype) if dtype.kind in "iub" else f(*args, **kwargs)
             if len(args) > place:
                 args = (*args[:place], output.dtype, *args[place + 1 :])
             else:
