@@ -107,12 +107,12 @@ def now(x: Any) -> Any:
 _SIMPLE = frozenset([int, slice, type(None), type(...), Tracer])  # of which indices are made
 
 
-def all_now(x: Any) -> Any:
+def all_now(x: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
     """The same of the items of lists, tuples and dicts."""
     if type(x) is tuple and _SIMPLE.issuperset(map(type, x)):
         return x
     if type(x) in (list, tuple, dict) and Later in map(type, tree.leaves(x)):
-        return tree.map(now, x)
+        return tree.map(now, x, is_leaf=is_leaf)
     return now(x)
 
 

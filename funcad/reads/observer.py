@@ -268,7 +268,7 @@ class Observer:
         if kind is Tracer and x.owner.level:
             return x
         place = self.place(parent, step, key, label)
-        if place in self.stored_places or parent in self.stores.told or self.stores.renamed(place, x):
+        if self._is_set(place, x):
             return x
         if kind is Tracer:
             return self._lent(place, x)
@@ -304,6 +304,10 @@ class Observer:
         if issubclass(kind, types.ModuleType):
             self.known_as(x, place)
         return x
+
+    def _is_set(self, place: Place, x: Any) -> bool:
+        """Is x, which is at that place, what the function has stored there?"""
+        return place in self.stored_places or place.parent in self.stores.told or self.stores.renamed(place, x)
 
     def _lent(self, place: Place, x: Tracer) -> Any:
         """An array that was lent to a run before, which has left it there (writes/plain.py): its memory is read."""
@@ -724,7 +728,7 @@ class Observer:
                     self.guard(place, other.check, other.known)
             else:
                 known = at[id(other.known)]
-                if known is not None:
+                if known is not None and known is not place:
                     self.guard(place, "alias", known)
         return values
 
@@ -741,7 +745,10 @@ class Observer:
         if other.step == "attribute" and other.key == "__globals__" and (parent is None or parent.step == "weak"):
             return self.origin.get(id(x)) or self.place(None, "constant", x, other.label)  # the function may be gone
         if parent is not None:
-            return self.place(parent, other.step, other.key, other.label)
+            place = self.place(parent, other.step, other.key, other.label)
+            holder = found[id(other.parent)]
+            appended = type(other.key) is int and type(holder) is list and other.key >= self.stores.length(holder)
+            return self.origin.get(id(x)) if appended or self._is_set(place, x) else place
         cell = found[id(other.parent)][other.key] if other.step == "cell" else None
         return self.cells.get(id(cell)) or (None if is_scalar(x) else self.origin.get(id(x)))
 

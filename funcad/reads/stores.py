@@ -13,6 +13,7 @@ store may hide the next; what cannot be made anew at each call (an object made i
 from __future__ import annotations
 
 import collections
+import operator
 import threading
 import types
 from array import array
@@ -28,7 +29,7 @@ from funcad.host.real_types import dtype_kind, is_a
 from funcad.ir.tracer import Tracer
 from funcad.reads.code_reads import MISSING, content, copies, is_library, own_method, top_of
 from funcad.reads.later import Later, all_now, deferred
-from funcad.reads.places import Place, dict_of, elements_of, is_scalar, keys_of, reference, value_at
+from funcad.reads.places import Place, dict_of, elements_of, is_scalar, keys_of, value_at
 from funcad.tree.same import same
 
 if TYPE_CHECKING:
@@ -50,6 +51,17 @@ class Store(NamedTuple):
     count: int  # of the outputs that are its leaves
     make: Callable[[Sequence[Any]], Any]  # the value, of these
     shared: Sequence[tuple[int, int]]  # leaves that are another output or an argument, and which of these
+    arrays: Sequence[tuple[int, Place]]  # leaves that are an array which was found, and where
+    others: Sequence[Place]  # where the leaves after those were found
+
+
+class _Made(NamedTuple):
+    """How a stored value is made, as `Store` has it."""
+
+    outputs: Sequence[Any]
+    make: Callable[[Sequence[Any]], Any]
+    arrays: Sequence[tuple[int, Place]] = ()
+    others: Sequence[Place] = ()
 
 
 def _attributes(x: Any) -> dict[str, Any]:
@@ -267,9 +279,10 @@ class Stores:
                     self.advancing.update(self.observer.below(read))
             if how == "item" and self.observer.in_data(place, key):
                 self.advancing.add(label)
-            leaves, make = self._made(label, now, at)
-            outputs.extend(leaves)
-            stores.append(Store(place, how if now is not MISSING else "delete " + how, key, label, len(leaves), make, ()))
+            made = self._made(label, now, at)
+            outputs.extend(made.outputs)
+            how = how if now is not MISSING else "delete " + how
+            stores.append(Store(place, how, key, label, len(made.outputs), made.make, (), made.arrays, made.others))
 
         for place, (table, before, standing) in self.names.items():
             is_cell = type(table) is types.CellType
@@ -301,34 +314,50 @@ class Stores:
         found = [[(k, *next(each)) for k in range(s.count)] for s in stores]
         return [s._replace(shared=[(k, i) for k, own, i in at if i != own]) for s, at in zip(stores, found)], outputs
 
-    def _made(self, label: str, value: Any, at: Any) -> tuple[list[Any], Callable[[Sequence[Any]], Any]]:
+    def _found(self, x: Any) -> Place | None:
+        """Where x, which is stored, was found: what stands there is stored at each call, as that object."""
+        observer = self.observer
+        place = observer.arrays.get(id(x)) if type(x) is Tracer else observer.origin.get(id(x))
+        if place is not None and (type(x) is tuple or type(x) is frozenset) and (not x or observer.twins.says(x)):
+            at = observer.place(place, "again", "written", place.label)  # what was stored there after x was found is no matter
+            at.check, at.known = "is", x  # who knows whether it is meant as what stands there or as the constant?
+            return None
+        return place
+
+    def _made(self, label: str, value: Any, at: Any) -> _Made:
         """The outputs of which a stored value is made, and how."""
         plain = is_scalar(value) and not is_a(value, np.generic)
         self.observer.orders.handed(value)
         if value is MISSING or plain or isinstance(value, type) and value is not Tracer:
-            return [], lambda _: value
-        if self.observer.origin.get(id(value)) is not None and not is_a(value, np.ndarray):
-            check, known = reference(value)
-            self.observer.guard(self.observer.origin[id(value)], check, known)
-            return [], lambda _: known() if check == "ref" else known
-        leaves, structure = tree.flatten(value)
+            return _Made([], lambda _: value)
+
+        leaves, structure = tree.flatten(value, lambda x: self._found(x) is not None)
         if any([type(x) is Later for x in leaves]):
             if all([type(x) is Later and x.timed or is_scalar(x) for x in leaves]):
-                return deferred(value)
-            return self._made(label, all_now(value), at)
+                return _Made(*deferred(value))
+            return self._made(label, all_now(value, lambda x: self._found(x) is not None), at)
         if any([type(x) is Tracer and x.owner.level and x.owner.closed for x in leaves]):
             self.observer.refuse(f"{label} is given a value that is being derived or mapped", at)
-        if type(value) in (list, dict, tuple, set) and not value:
-            return [], lambda _: type(value)()
-        if all([_is_number(x) or is_scalar(x) or is_a(x, type) for x in leaves]):
-            fixed = [MISSING if type(x) is Tracer or is_a(x, (np.ndarray, np.generic)) else x for x in leaves]
+        if type(value) in (list, dict, tuple, set) and not value and self._found(value) is None:
+            return _Made([], lambda _: type(value)())
+        known = [None if type(x) is Tracer else self._found(x) for x in leaves]
+        if not all([k is not None or _is_number(x) or is_scalar(x) or is_a(x, type) for k, x in zip(known, leaves)]):
+            return self.observer.refuse(f"{label} is stored, a {type(value).__name__}", at) or _Made([], lambda _: None)
+        computed = [type(x) is Tracer or k is None and is_a(x, (np.ndarray, np.generic)) for k, x in zip(known, leaves)]
+        order = [i for i, c in enumerate(computed) if c]
+        outputs = [leaves[i] for i in order]
+        order += [i for i, k in enumerate(known) if k is not None]
+        fixed = [None if i in order else x for i, x in enumerate(leaves)]
 
-            def made(found: Sequence[Any]) -> Any:
-                it = iter(found)
-                return structure.unflatten([next(it) if x is MISSING else x for x in fixed])
+        def made(found: Sequence[Any]) -> Any:
+            filled = fixed.copy()
+            for i, x in zip(order, found):
+                filled[i] = x
+            return structure.unflatten(filled)
 
-            return [x for x, known in zip(leaves, fixed) if known is MISSING], made
-        return self.observer.refuse(f"{label} is stored, a {type(value).__name__}", at) or ([], lambda _: None)
+        arrays = [(i, place) for i, x in enumerate(outputs) if type(x) is Tracer and (place := self._found(x)) is not None]
+        make = operator.itemgetter(0) if structure is tree.LEAF and order else made
+        return _Made(outputs, make, arrays, [k for k in known if k is not None])
 
     def undo(self) -> None:
         """What was there before holds again what it held."""
@@ -389,20 +418,32 @@ def write_back(
     """Store what a call's outputs are; where that call is a part of one that is traced, its observer is told.
 
     An argument is stored as that object, unless it is being derived or mapped, or donated; and what is stored twice, as one.
+    What was found at a place is what stood there before anything was stored.
     """
     shared = [*outputs, *arguments]
     holders = [value_at(s.place, f) for s in stores]
+    standing: dict[Any, Any] = {}
+    for s in stores:
+        for _, of in s.arrays:
+            standing[of] = value_at(of, f)
+        for of in s.others:
+            standing[of] = value_at(of, f)
     it = iter(outputs)
     for s, x in zip(stores, holders):
         leaves = [next(it) for _ in range(s.count)]
         for k, i in s.shared:
             if i < len(shared) and (type(shared[i]) is not Tracer or observer is not None):
                 leaves[k] = shared[i]
+        if observer is None:
+            for k, place in s.arrays:
+                leaves[k] = standing[place]
         if observer is None and any([type(v) is Tracer for v in leaves]):
             raise UnexpectedTracerError(
                 f"jit of {name} stores in {s.label} a value that is being derived or mapped, which means nothing later.\n"
                 "Remedy: return the value, with has_aux=True; or store funcad.stop_gradient of it."
             )
+        if s.others:
+            leaves += [standing[of] for of in s.others]
         value = MISSING if s.how.startswith("delete") else s.make(leaves)
         how = s.how.removeprefix("delete ")
         if how == "cell":

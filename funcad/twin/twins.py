@@ -67,12 +67,22 @@ class Twins:
         self._made[id(f)] = f, f.__code__, twin
         return twin
 
+    def says(self, x: Any) -> bool:
+        """Is x, a tuple or a frozenset, a constant in the code of one of these twins?"""
+        return any([_holds(twin.__code__.co_consts, x) for _, _, twin in self._made.values()])
+
     def _twin(self, f: types.FunctionType, code: types.CodeType, rewritten: Rewritten) -> types.FunctionType:
         if set(rewritten.code.co_freevars) != set(f.__code__.co_freevars):
             raise Untwinnable(f"rewritten, it needs other variables: {rewritten.code.co_freevars}")
         hooks = self._hooks_for(f)
         self._hooks.append(hooks)
         return _with_code(f, rewritten.bound(HookTable(hooks, shown_code), code, self))
+
+
+def _holds(constants: Any, x: Any) -> bool:
+    if type(constants) is types.CodeType:
+        constants = constants.co_consts
+    return constants is x or type(constants) in (tuple, frozenset) and any([_holds(c, x) for c in constants])
 
 
 def is_twin(code: types.CodeType) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import datetime
 import os
 import threading
@@ -10,7 +11,7 @@ import time
 import types
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
@@ -497,6 +498,186 @@ def test_a_mutable_default_of_a_jitted_function_in_another() -> None:
     inner = jit(make(), not_compiled="ignore")
     outer = jit(lambda x: inner(x) + 0.0, not_compiled="ignore")
     assert [outer(1.0) for _ in range(5)] == [1.0, 2.0, 3.0, 4.0, 5.0]
+
+
+# -- what was found at one place and is stored at another is what stands there at the call
+
+
+class Record(NamedTuple):
+    value: Any
+    twice: Any
+
+
+@dataclasses.dataclass
+class Point:
+    value: Any
+
+
+class Moving:
+    def __init__(self) -> None:
+        self.previous: Any = None
+        self.current: Any = None
+        self.log: list[Any] = []
+        self.ring: Any = [(0.0, 0.0), (1.0, 1.0), (2.0, 2.0)]
+        self.table: dict[str, Any] = {"a": [0.0], "b": [1.0]}
+        self.p, self.q = Point(1.0), Point(2.0)
+        self.w, self.v = np.zeros(2), np.ones(2)
+
+
+def _described(x: Any, found: dict[int, int]) -> Any:
+    """A value in which each container, object and array has a number: the same one where it is the same object."""
+    if isinstance(x, (float, int, str, type(None), np.generic)):
+        return x if isinstance(x, (str, type(None))) else float(x)
+    number = -1 if isinstance(x, tuple) else found.setdefault(id(x), len(found))
+    items = vars(x) if isinstance(x, (Moving, Point)) else x
+    if isinstance(items, dict):
+        return type(x).__name__, number, [(k, _described(v, found)) for k, v in items.items()]
+    return type(x).__name__, number, [_described(v, found) for v in items]
+
+
+def _last_two(s: Moving, x: Any) -> None:
+    s.previous, s.current = s.current, (x, 2.0 * x)
+
+
+def _last_two_records(s: Moving, x: Any) -> None:
+    s.previous, s.current = s.current, Record(x, 1.0)
+
+
+def _last_two_lists(s: Moving, x: Any) -> None:
+    s.previous = s.current
+    s.current = [x, {"x": x}]
+
+
+def _rolled(s: Moving, x: Any) -> None:
+    s.log = s.log[-3:]
+    s.log.append((x, x))
+
+
+def _rolled_by_deletion(s: Moving, x: Any) -> None:
+    s.log.append([x, x])
+    del s.log[:-3]
+
+
+def _around(s: Moving, x: Any) -> None:
+    s.ring[0], s.ring[1], s.ring[2] = s.ring[1], s.ring[2], (x, 1.0)
+
+
+def _around_at_once(s: Moving, x: Any) -> None:
+    s.ring = [s.ring[1], s.ring[2], (x, 1.0)]
+
+
+def _exchanged(s: Moving, x: Any) -> None:
+    s.ring = [s.ring[1], s.ring[0]]
+
+
+def _items_moved(s: Moving, x: Any) -> None:
+    s.table["a"] = s.table["b"]
+    s.table["b"] = [x]
+
+
+def _object_moved(s: Moving, x: Any) -> None:
+    s.p.value = s.p.value + x
+    s.p = s.q
+
+
+def _objects_exchanged(s: Moving, x: Any) -> None:
+    s.p.value = s.p.value + x
+    s.p, s.q = s.q, s.p
+
+
+def _constant_stored(s: Moving, x: Any) -> None:
+    s.previous = s.current
+    s.current = () if x > 3.0 else (0.0, 1.0)
+
+
+def _array_moved(s: Moving, x: Any) -> None:
+    s.previous = s.w
+
+
+def _array_appended(s: Moving, x: Any) -> None:
+    s.log.append((s.w, x))
+
+
+def _arrays_exchanged(s: Moving, x: Any) -> None:
+    s.w, s.v = s.v, s.w
+
+
+def _arrays_advanced(s: Moving, x: Any) -> None:
+    s.v, s.w = s.w, s.w * 0.5 + x
+
+
+MOVED = [_last_two, _last_two_records, _last_two_lists, _rolled, _rolled_by_deletion, _around, _around_at_once, _exchanged]
+MOVED += [_items_moved, _object_moved, _objects_exchanged, _constant_stored]
+MOVED += [_array_moved, _array_appended, _arrays_exchanged, _arrays_advanced]
+
+WAYS: dict[str, Callable[[Any, Any], Any]] = {
+    "alone": lambda jit, f: jit(f),
+    "twice": lambda jit, f: jit(lambda x: f(x) + f(x * 0.5)),
+    "nested": lambda jit, f: (lambda g: jit(lambda x: g(x) + 1.0))(jit(f)),
+    "nested twice": lambda jit, f: (lambda g: jit(lambda x: g(x) + g(x * 0.5)))(jit(f)),
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("body", MOVED, ids=lambda f: f.__name__)
+def test_what_is_moved_is_what_stands_there_at_the_call(body: Callable[[Moving, Any], None], way: str) -> None:
+    def run(wrap: Any) -> list[Any]:
+        s, seen = Moving(), []
+
+        def f(x: Any) -> Any:
+            body(s, x)
+            return x * 2.0
+
+        g = WAYS[way](wrap, f)
+        for i in range(10):
+            seen.append((g(float(i)), _described(s, {})))
+            s.w[:] += 1.0
+            if i == 5:  # somebody else changes it
+                s.q, s.current, s.ring, s.table["b"] = Point(7.0), (9.0, 9.0), [(8.0, 8.0), *s.ring[:2]], [7.0]
+                s.v = np.full(2, 7.0)
+        return seen
+
+    with warnings.catch_warnings():
+        if body is _constant_stored:  # it is one constant or the other: such a function may run un-jitted
+            warnings.simplefilter("ignore", funcad.NotCompiledWarning)
+        assert run(jit) == run(lambda f: f)
+
+
+def test_an_empty_tuple_is_not_what_stands_where_one_was_found() -> None:
+    s = Moving()
+
+    def f(x: Any) -> Any:
+        s.log.append(s.current)
+        s.previous = tuple(s.table.get("c", []))  # Python has one empty tuple
+        return x
+
+    g, s.current = jit(f), ()
+    for i in range(6):
+        g(1.0)
+        assert s.log[-1] == s.current and s.previous == ()
+        s.current = (float(i),) if i > 2 else ()
+
+
+def test_a_constant_is_not_what_stands_where_it_was_found(capsys: pytest.CaptureFixture[str]) -> None:
+    """After an error the function's twin has run and stored a constant of its own code, which the next trace finds."""
+    s = Moving()
+
+    def f(x: Any) -> Any:
+        s.previous, s.current = s.current, (0.5, 1.5)
+        print("called")
+        return np.linalg.cholesky(x * np.eye(len(x)))
+
+    g = jit(f)
+    for x in (X, X, X, -X, X[:2], X[:2], X[:2]):
+        try:
+            g(x)
+        except np.linalg.LinAlgError:
+            pass
+        assert s.current == (0.5, 1.5)
+    for i in range(4):
+        s.current = (float(i), 0.0)
+        g(X[:2])
+        assert (s.previous, s.current) == ((float(i), 0.0), (0.5, 1.5))
 
 
 class Noting:
