@@ -52,7 +52,7 @@ class Store(NamedTuple):
     make: Callable[[Sequence[Any]], Any]  # the value, of these
     shared: Sequence[tuple[int, int]]  # leaves that are another output or an argument, and which of these
     arrays: Sequence[tuple[int, Place]]  # leaves that are an array which was found, and where
-    others: Sequence[Place]  # where the leaves after those were found
+    others: Sequence[Place | int]  # leaves after those: what was found there, or what that store has stored
 
 
 class _Made(NamedTuple):
@@ -61,7 +61,7 @@ class _Made(NamedTuple):
     outputs: Sequence[Any]
     make: Callable[[Sequence[Any]], Any]
     arrays: Sequence[tuple[int, Place]] = ()
-    others: Sequence[Place] = ()
+    others: Sequence[Place | int] = ()
 
 
 def _attributes(x: Any) -> dict[str, Any]:
@@ -264,6 +264,7 @@ class Stores:
         """What is to be written back, and the outputs that it is made of."""
         stores: list[Store] = []
         outputs: list[Any] = []
+        stored_by: dict[int, int] = {}  # a container or an object that the function made: which store stores it first
         for variable, (place, token, at) in self.variables.items():
             if variable.get(MISSING) is not held_before(token):
                 self.observer.refuse(f"{place.label} is set, and not set back", at)
@@ -279,8 +280,10 @@ class Stores:
                     self.advancing.update(self.observer.below(read))
             if how == "item" and self.observer.in_data(place, key):
                 self.advancing.add(label)
-            made = self._made(label, now, at)
+            made = self._made(label, now, at, stored_by)
             outputs.extend(made.outputs)
+            if not (is_scalar(now) or type(now) is Tracer or is_a(now, np.ndarray)):
+                stored_by.setdefault(id(now), len(stores))
             how = how if now is not MISSING else "delete " + how
             stores.append(Store(place, how, key, label, len(made.outputs), made.make, (), made.arrays, made.others))
 
@@ -324,23 +327,26 @@ class Stores:
             return None
         return place
 
-    def _made(self, label: str, value: Any, at: Any) -> _Made:
+    def _made(self, label: str, value: Any, at: Any, stored_by: dict[int, int]) -> _Made:
         """The outputs of which a stored value is made, and how."""
         plain = is_scalar(value) and not is_a(value, np.generic)
         self.observer.orders.handed(value)
         if value is MISSING or plain or isinstance(value, type) and value is not Tracer:
             return _Made([], lambda _: value)
 
-        leaves, structure = tree.flatten(value, lambda x: self._found(x) is not None)
+        def there(x: Any) -> Place | int | None:
+            return stored_by[id(x)] if id(x) in stored_by else self._found(x)
+
+        leaves, structure = tree.flatten(value, lambda x: there(x) is not None)
         if any([type(x) is Later for x in leaves]):
             if all([type(x) is Later and x.timed or is_scalar(x) for x in leaves]):
                 return _Made(*deferred(value))
-            return self._made(label, all_now(value, lambda x: self._found(x) is not None), at)
+            return self._made(label, all_now(value, lambda x: there(x) is not None), at, stored_by)
         if any([type(x) is Tracer and x.owner.level and x.owner.closed for x in leaves]):
             self.observer.refuse(f"{label} is given a value that is being derived or mapped", at)
-        if type(value) in (list, dict, tuple, set) and not value and self._found(value) is None:
+        if type(value) in (list, dict, tuple, set) and not value and there(value) is None:
             return _Made([], lambda _: type(value)())
-        known = [None if type(x) is Tracer else self._found(x) for x in leaves]
+        known = [None if type(x) is Tracer else there(x) for x in leaves]
         if not all([k is not None or _is_number(x) or is_scalar(x) or is_a(x, type) for k, x in zip(known, leaves)]):
             return self.observer.refuse(f"{label} is stored, a {type(value).__name__}", at) or _Made([], lambda _: None)
         computed = [type(x) is Tracer or k is None and is_a(x, (np.ndarray, np.generic)) for k, x in zip(known, leaves)]
@@ -427,7 +433,9 @@ def write_back(
         for _, of in s.arrays:
             standing[of] = value_at(of, f)
         for of in s.others:
-            standing[of] = value_at(of, f)
+            if type(of) is Place:
+                standing[of] = value_at(of, f)
+    values: list[Any] = []  # that were stored
     it = iter(outputs)
     for s, x in zip(stores, holders):
         leaves = [next(it) for _ in range(s.count)]
@@ -443,8 +451,9 @@ def write_back(
                 "Remedy: return the value, with has_aux=True; or store funcad.stop_gradient of it."
             )
         if s.others:
-            leaves += [standing[of] for of in s.others]
+            leaves += [values[of] if type(of) is int else standing[of] for of in s.others]
         value = MISSING if s.how.startswith("delete") else s.make(leaves)
+        values.append(value)
         how = s.how.removeprefix("delete ")
         if how == "cell":
             x = x[s.key]

@@ -610,6 +610,26 @@ MOVED = [_last_two, _last_two_records, _last_two_lists, _rolled, _rolled_by_dele
 MOVED += [_items_moved, _object_moved, _objects_exchanged, _constant_stored]
 MOVED += [_array_moved, _array_appended, _arrays_exchanged, _arrays_advanced]
 
+
+# -- what the function makes and stores twice is one object
+
+
+def _made_and_appended(s: Moving, x: Any) -> None:
+    s.p = Point(x)
+    s.log.append(s.p)
+
+
+def _made_and_in_another(s: Moving, x: Any) -> None:
+    s.current = [x]
+    s.table["c"] = {"current": s.current, "x": x}
+
+
+def _empty_twice(s: Moving, x: Any) -> None:
+    s.previous = s.current = []
+
+
+MOVED += [_made_and_appended, _made_and_in_another, _empty_twice]
+
 WAYS: dict[str, Callable[[Any, Any], Any]] = {
     "alone": lambda jit, f: jit(f),
     "twice": lambda jit, f: jit(lambda x: f(x) + f(x * 0.5)),
