@@ -49,7 +49,7 @@ _RESTS = _PLAIN.union([tuple, list, dict, str, type(None)])
 
 def is_observed(core: Any, key: Any, leaves: list) -> bool:
     """Is this call, whose signature has no program, to run f itself?"""
-    if not config.jit_patience or not may_run_itself(core, key, leaves):
+    if not may_run_itself(core, key, leaves) or not may_wait(core.f):
         return False
     if not core.cache.account.affords_recording():
         return True
@@ -67,13 +67,22 @@ def may_run_itself(core: Any, key: Any, leaves: list) -> bool:
         return False
     if processes_here or over_processes() or (core.not_compiled or config.not_compiled) == "raise":
         return False
-    f = core.f.func if type(core.f) is partial else core.f
-    f = getattr(f, "__func__", f)
+    f = _own(core.f)
     code = getattr(f, "__code__", None)
-    if code is not None and (is_internal(code.co_filename) or written_for_others(f) or _traces(f, set())):
+    if code is not None and (is_internal(code.co_filename) or written_for_others(f)):
         return False
     others = set(map(type, leaves)) - _PLAIN
     return (not others or all([issubclass(kind, np.generic) for kind in others])) and _is_plain(key.in_tree)
+
+
+def may_wait(f: Any) -> bool:
+    """May a trace of f come later, or be given up? Not if f says what makes the first call trace; it runs if that fails."""
+    return bool(config.jit_patience) and not _traces(_own(f), set())
+
+
+def _own(f: Any) -> Any:
+    f = f.func if type(f) is partial else f
+    return getattr(f, "__func__", f)
 
 
 def _is_plain(structure: Any) -> bool:

@@ -646,7 +646,7 @@ class Core:
         if refusal is None or not refusal.happened:
             return self.f(*args, **kwargs)
         why = f"{name_of(self.f)} cannot be compiled, and this call, which has found that out, has had effects: {refusal}."
-        error = PathError(f"{why}\nRemedy: call it again; from now on it runs un-jitted.")
+        error = refusal.error or PathError(f"{why}\nRemedy: call it again; from now on it runs un-jitted.")
         if not all([name for name, _ in refusal.happened]):
             raise error
         return run_again(self.f, self.static_values(args, kwargs), args, kwargs, refusal.happened, error)
@@ -791,7 +791,7 @@ class Core:
                     with missed(self.cache, key, self.f, self.argument_names(args)) as report:
                         self.cache.note_changes(key, self.f)
                         itself = result is not None and first_calls.may_run_itself(self, key, came)
-                        most = self.cache.account.longest() if itself and config.jit_patience else None
+                        most = self.cache.account.longest() if itself and first_calls.may_wait(self.f) else None
                         if making is not None:
                             making.enter_context(many_objects())
                         try:

@@ -148,8 +148,10 @@ class Recorder:
         env: dict[Var, Any] | None = None,
         most: int | None = None,
         mixes: bool = True,
+        instead: bool = False,
     ):
         self.leaves = leaves
+        self.instead = instead  # may f itself run, where an error may be one of the trace alone?
         self.most = most  # equations, after which it is given up if nothing has happened
         self.mixes, self.mixed = mixes, False  # may one of Python's numbers and NumPy's be selected, and was it?
         self.open: Any = None  # the last condition of a choice between numbers
@@ -225,12 +227,12 @@ class Recorder:
                 self._take_back()
                 raise
             except Refusal as refusal:
-                if self.had_effects and type(refusal) is Raised:  # it cannot be run again
+                if self.had_effects and self._stands(refusal.error):  # it cannot be run again
                     self._inside = False
                     with self._said():
                         if self.started:
                             self._catch_up()
-                    raise refusal.__cause__ from None
+                    raise refusal.error from None  # type: ignore[misc]
                 raise self._refused(refusal)  # noqa: B904 the same one
             except (_Escaped, Exception) as error:
                 self._inside, failed = False, error
@@ -271,9 +273,15 @@ class Recorder:
         again = isinstance(error, BufferNeeded) or isinstance(error.__cause__, BufferNeeded)
         if not again and (self.started or not isinstance(error, (FuncadError, Unplaced))):
             self._begin_guards()
+            if not self._stands(error):
+                raise self._refused(Raised(error)) from error  # type: ignore[arg-type]
             with self._said():
                 self._catch_up()  # what comes before the error happens before it
         raise error
+
+    def _stands(self, error: BaseException | None) -> bool:
+        """Is there an error that is raised? Where it may be one of the trace alone, f itself runs, which tells."""
+        return error is not None and not (self.instead and isinstance(error, OF_TRACES))
 
     def _runs_again(self, error: Exception) -> None:
         """An operation has raised: where f changes something before that, and nothing has happened, f runs as plain Python."""
@@ -330,6 +338,8 @@ class Recorder:
         """The function is run again; what has happened and cannot be taken back is not to happen again."""
         self._take_back()
         refusal.happened = self._happened
+        if state.happened is not None:
+            state.happened[0].clear()  # who runs it is told by the refusal
         return refusal
 
     def _start_again(self, trace: Any) -> None:

@@ -409,7 +409,8 @@ class Paths:
         """Run Python on a trace of these values, after what is handed over, and keep the path."""
         counters["traces"] += 1
         attempt = attempts.of(core.f, leaves)
-        recorder = Recorder(leaves, self.trie.inputs or None, self.trie.root, chain, env, most, core.cache.mixes)
+        known = self.trie.inputs or None, self.trie.root, chain, env
+        recorder = Recorder(leaves, *known, most, core.cache.mixes, instead=not any_tracer(leaves))
         refusal: Refusal | None = None
         try:
             with attempt.looked_after(), many_objects():

@@ -67,7 +67,9 @@ class Tracing:
                 core.cache.refuse({error.label} & numbers or numbers)
             except Exception:  # of one of them, or the function fails in any case
                 core.cache.refuse(numbers)
-        recorder = Recorder(self.leaves, most=self.most, mixes=core.cache.mixes) if core.guards and result is not None else None
+        recorder = None
+        if core.guards and result is not None:
+            recorder = Recorder(self.leaves, most=self.most, mixes=core.cache.mixes, instead=ran)
         try:
             if takes and (given := core.cache.given(core.f)):
                 return self._taking(given)
@@ -85,7 +87,7 @@ class Tracing:
         avals, leaves = self.avals, self.leaves
         with lock:
             further = [value_at(place, core.f) for place in given]
-            recorder = Recorder([*leaves, *further])
+            recorder = Recorder([*leaves, *further], instead=True)
             self.avals, self.leaves = [*avals, *map(aval_of, further)], recorder.leaves  # type: ignore[assignment]
             try:
                 with setting(happened=(happened, [])):

@@ -135,13 +135,16 @@ def _effect(xp: Any, *args: Any, call: HostCall) -> list[Any]:
 
 
 def _results(call: HostCall, args: Sequence[Any] = ()) -> list[Any]:
-    """What the function gives; in a run that is made again, what it gave before."""
-    if state.happened is None:
-        return call(*args)
+    """What the function gives."""
+    return call(*args) if state.happened is None else results_of(call.name, partial(call, *args))
+
+
+def results_of(name: str, run: Callable[[], list[Any]]) -> list[Any]:
+    """What an effect of this name gives, where these are counted; in a run that is made again, what it gave before."""
     now, before = state.happened
-    at = next((i for i, (name, _) in enumerate(before) if name == call.name), None)
-    results = call(*args) if at is None else before.pop(at)[1]
-    now.append((call.name, results))
+    at = next((i for i, (known, _) in enumerate(before) if known == name), None)
+    results = run() if at is None else before.pop(at)[1]
+    now.append((name, results))
     return results  # type: ignore[no-any-return]
 
 

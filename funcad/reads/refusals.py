@@ -54,6 +54,7 @@ class Refusal(BaseException):
         self.code = code  # that does it; None: the function's own
         self.outside: list[tuple[str, str, str]] = []  # what f had read before, as `Guards.listed` has it
         self.happened: list[tuple[str, Any]] = []  # effects of this call until then, by name, with what they gave
+        self.error: Exception | None = None  # that was raised, which may be one of f's
 
 
 class Raised(Refusal):
@@ -62,6 +63,7 @@ class Raised(Refusal):
     def __init__(self, error: Exception) -> None:
         text = "\n".join([str(error), *getattr(error, "__notes__", ())])
         super().__init__(f"it fails while it is traced, {type(error).__name__}: {text}", "")
+        self.error = error
 
 
 class Unplaced(Exception):

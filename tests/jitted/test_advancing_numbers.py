@@ -197,6 +197,24 @@ def test_what_is_read_as_a_whole_is_not_taken() -> None:
     assert len([w for w in said if w.category is NotCompiledWarning]) == 1
 
 
+class Tagged:
+    def __init__(self) -> None:
+        self.generator, self.tags, self.n = np.random.default_rng(5), {}, 0
+
+    def step(self, x: Any) -> Any:
+        t = x + self.generator.normal()
+        self.tags = {**self.tags, self.n: t}
+        self.n += 1
+        return t
+
+
+def test_a_draw_before_what_a_trace_refuses_is_made_once() -> None:
+    plain, tagged = Tagged(), Tagged()
+    jitted = jit(tagged.step, not_compiled="ignore")
+    assert [jitted(0.0) for _ in range(6)] == [plain.step(0.0) for _ in range(6)]
+    assert tagged.tags == plain.tags and tagged.n == 6
+
+
 # -- programs that are made at random
 
 NAMES = ["s.t", "s.k", "s.best", "s.u"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 
 import funcad
 from funcad import grad, jit, jvp, vmap
-from funcad.errors import PathError
+from funcad.errors import NotCompiledWarning, PathError
 from funcad.jitted import first_calls, handlers
 
 GOOD = np.array([[2.0, 0.5], [0.5, 1.0]])
@@ -383,3 +384,62 @@ def test_what_only_a_trace_refuses_is_computed_un_jitted_wherever_it_is_met(
         x = np.full(3, 2.0)
         assert jitted(x, p) == 12.0 and x.tolist() == [4.0] * 3
     assert held.w.tolist() == [16.0] * 3
+
+
+def _mine(x: Any) -> Any:
+    raise TypeError("mine")
+
+
+NOT_TRACED: dict[str, Callable[[Any, Any], Any]] = {
+    "a constructor of NumPy's": lambda x, t: np.float32(t),
+    "a choice": lambda x, t: np.random.default_rng(0).choice(x) + t,
+    "bytes": lambda x, t: len(x.tobytes()) * t,
+    "a key": lambda x, t: len({t: 1}) * t,
+    "an attribute that is not there": lambda x, t: x.nothing,
+    "an error of its own": lambda x, t: _mine(x),
+}
+EFFECTS: dict[str, Callable[[Any], Any]] = {
+    "print": lambda t: print("said"),
+    "warning": lambda t: warnings.warn("said", stacklevel=2),
+    "draw": lambda t: generator.normal(),
+    "draw of NumPy's own": lambda t: np.random.standard_normal(),
+}
+generator = np.random.default_rng(0)
+
+
+@pytest.mark.parametrize("effect", EFFECTS)
+@pytest.mark.parametrize("name", NOT_TRACED)
+@pytest.mark.filterwarnings("always")
+def test_effects_before_what_only_a_trace_refuses_happen_once(
+    capsys: pytest.CaptureFixture[str], name: str, effect: str
+) -> None:
+    """It stands on each path, or on one that is met when a compiled program has said and drawn something before it."""
+
+    def f(x: Any, a: Any) -> Any:
+        t = np.sum(x)
+        u = EFFECTS[effect](t) or 0.0
+        t = t * 2.0 if t > 2 else t + 1.0
+        kept.append(float(t))
+        if a > 1:
+            u = u + (EFFECTS[effect](t) or 0.0)
+            u = u + NOT_TRACED[name](x, t)
+        return t + u
+
+    calls = [(x, a) for a in (0.0, 7.0, 0.0) for x in (0.0, 3.0) * 4]
+    for values in (calls, calls[8:]):
+        found = []
+        for way in (f, jit(f)):
+            kept: list[float] = []
+            results: list[Any] = []
+            np.random.seed(1)
+            generator.bit_generator.state = np.random.default_rng(2).bit_generator.state
+            with warnings.catch_warnings(record=True) as said:
+                for x, a in values:
+                    try:
+                        results.append(float(way(np.full(2, x), a)))
+                    except (TypeError, AttributeError):
+                        results.append("error")
+            heard = [str(w.message) for w in said if w.category is not NotCompiledWarning]
+            state = str(generator.bit_generator.state), np.random.random()
+            found.append((pytest.approx(results) if way is f else results, kept, heard, capsys.readouterr().out, state))
+        assert found[1] == found[0]
