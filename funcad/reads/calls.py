@@ -52,7 +52,7 @@ from funcad.reads.lending import call_lending
 from funcad.reads.observer import CONTAINERS, DEEP, VIEWS, Observer, how_computed
 from funcad.reads.places import call_key, is_scalar, reference, shown
 from funcad.reads.refused_calls import named
-from funcad.reads.replays import replayed, spoken, told_key
+from funcad.reads.replays import replayed, spoken, told_argument, told_key
 from funcad.reads.stores import held_before
 from funcad.tree.same import held_by, slots_of
 
@@ -479,7 +479,10 @@ def _remembered(observer: Observer, f: Any, args: tuple, kwargs: dict) -> Any:
     """A function of the user's that has a cache, which is asked at each call, as in plain Python.
 
     A cache that the function has just made is not kept: it runs, once for each set of arguments, so that what it reads is seen.
+    Where the program alone knows an argument, a traced float, there is no cache, and it runs.
     """
+    args = told_argument(observer, args)
+    kwargs = {k: told_argument(observer, a) for k, a in kwargs.items()}
     place, given = observer.origin.get(id(f)), (*args, *kwargs.values())
     key = None if any(map(_is_traced, given)) else (id(f), functools._make_key(args, kwargs, True))
     call = None if key is None or place is None else call_key(args, kwargs)

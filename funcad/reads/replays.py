@@ -50,6 +50,13 @@ def told_key(observer: Observer, x: Any) -> Any:
     return value if x.aval.weak or type(value) is bool else x.aval.dtype.type(value)
 
 
+def told_argument(observer: Observer, x: Any) -> Any:
+    """An argument of a function that has a cache, which goes by it as by a key; where nobody can tell it, it stays traced."""
+    if type(x) is tuple:
+        return tuple([told_argument(observer, v) for v in x])
+    return told_key(observer, x) if type(x) is Tracer and (x.owner.recorder is not None or observer.inputs) else x
+
+
 def is_replayed(f: Any) -> bool:
     """Is it a function that says something or reads a clock? Of a generator's or a stream's methods, their objects tell."""
     name, module = getattr(f, "__name__", ""), getattr(f, "__module__", None)

@@ -116,6 +116,31 @@ def test_a_cache_is_asked_as_in_plain_python(name: str) -> None:
         assert [x for x, _ in found] == pytest.approx([x for x, _ in expected])
 
 
+OF_ARGUMENTS: dict[str, Callable[[Rate, Any, int], Any]] = {
+    "number": lambda s, x, n: x * s.by_number(n),
+    "computed": lambda s, x, n: x * s.by_number(2 * n) + s.by_number(n > 2),
+    "keyword": lambda s, x, n: x * s.by_number(n, scale=0.5) * s.by_number(k=n),
+    "array": lambda s, x, n: np.sum(x * s.table(n)),
+    "pair": lambda s, x, n: x * s.pair((n, 2)),
+    "method": lambda s, x, n: x * s.method(n),
+    "beside a number that moves": lambda s, x, n: x * s.by_number(n) + s.base,
+}
+
+
+@pytest.mark.parametrize("name", OF_ARGUMENTS)
+def test_a_cache_is_asked_for_a_number_that_is_an_argument(name: str) -> None:
+    found = []
+    for wrap in (lambda f: f, fc.jit, lambda f: fc.jit(first(fc.value_and_grad(f)))):
+        s = Rate()
+        s.pair = functools.cache(lambda pair, log=s.log: log.append(pair) or float(sum(pair)))  # type: ignore[attr-defined]
+        f, results = wrap(lambda x, n, s=s: OF_ARGUMENTS[name](s, x, n)), []
+        for i in range(24):
+            s.base += i % 6 == 5
+            results.append((float(f(0.5 + i % 4, [3, 3, 3, 4, 3, 2][i % 6])), len(s.log)))
+        found.append((results, list(s.log)))
+    assert found[1] == found[0] and found[2] == found[0]
+
+
 def test_hits_are_counted() -> None:
     s = Rate()
     f = fc.jit(lambda x: x * s.by_number(2))
