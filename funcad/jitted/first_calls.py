@@ -12,7 +12,7 @@ Traps: the first call traces where something else is traced around it; over proc
 where arrays are so large that a run costs more than a trace; where lanes of vmap try whether something happens; where a trace
 is to tell something (`guards=False`, `not_compiled="raise"`, checks of numbers); where arguments are donated or of classes of
 the user's; where f says `constant`, which is of the first call, or `x.at[i]`, which only traced values have, or warns, of a
-line that is so many calls up.
+line that is so many calls up, or asks how NumPy warns, which is not at all while f is observed.
 An array that f writes and returns is the caller's own.
 """
 
@@ -44,6 +44,7 @@ from funcad.tree.containers import DICT, LIST, NONE, TUPLE
 OBSERVES = True
 _KINDS = frozenset([TUPLE, LIST, DICT, NONE])
 _PLAIN = frozenset([np.ndarray, float, int, bool, complex])
+_FIRST = frozenset(["constant", "warn", "geterr", "geterrcall"])
 _RESTS = _PLAIN.union([tuple, list, dict, str, type(None)])
 
 
@@ -91,13 +92,13 @@ def _is_plain(structure: Any) -> bool:
 
 
 def _traces(f: Any, met: set[Any]) -> bool:
-    """Does f, or what it calls by name, say `constant` or `x.at[i]`, or warn of a line that is so many calls up?"""
+    """Does f, or what it calls by name, say what makes the first call trace?"""
     f = f.__func__ if type(f) is MethodType else f
     if type(f) is not FunctionType or f in met or is_internal(f.__code__.co_filename):
         return False
     met.add(f)
     names, asks = _names_in(f.__code__)
-    if asks or not names.isdisjoint(("constant", "warn")):
+    if asks or not _FIRST.isdisjoint(names):
         return True
     for x in (*map(content, f.__closure__ or ()), *map(f.__globals__.get, names)):
         if (type(x) is FunctionType or type(x) is MethodType) and _traces(x, met):

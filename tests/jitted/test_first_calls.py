@@ -477,3 +477,22 @@ def _with_two_ones(x: Any) -> Any:
     y = x.copy()
     np.add.at(y, [0, 0], 1.0)
     return y
+
+
+def _how() -> Any:
+    return np.geterr()["divide"]
+
+
+ASKING: dict[str, Callable[[Any], Any]] = {
+    "what is said": lambda x: x if np.geterr()["divide"] == "warn" else -x,
+    "a function that asks": lambda x: x if _how() == "warn" else -x,
+    "who is called": lambda x: x if np.geterrcall() is None else -x,
+}
+
+
+@pytest.mark.parametrize("name", ASKING)
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+def test_who_asks_how_numpy_warns_is_told_the_users_setting(name: str) -> None:
+    with np.errstate(divide="warn", call=None):
+        jitted = jit(ASKING[name])
+        assert [jitted(1.0) for _ in range(3)] == [1.0] * 3
