@@ -1,7 +1,8 @@
 """Structured arrays that a traced function made and writes: an array that can be written for each field.
 
 Idea: NumPy's structured dtypes have no traced values, but each field alone is an array of numbers (plain.py). `s["p"]` is that
-array, `s[i]` the same elements of each, as a view of it. Arithmetic of whole records there is none, in NumPy neither.
+array, `s[i]` the same elements of each: a view of it, or a copy where NumPy copies, for a list, an array or a mask.
+Arithmetic of whole records there is none, in NumPy neither.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from funcad.api.border import to_close_up
 from funcad.host.real_types import is_a
 from funcad.ir.trace import plain_values
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.numpy.indexing import is_basic
 from funcad.writes.plain import buffer
 
 
@@ -54,11 +56,9 @@ class Records:
                 self._by_attribute,
             )
         if type(index) is not str:
-            fields = (
-                self._fields
-                if self._index is None
-                else {name: self[name] for name in self._fields}
-            )
+            fields = self._fields if self._index is None else {name: self[name] for name in self._fields}
+            if not is_basic(index):
+                fields, index = {name: field[index] for name, field in fields.items()}, None
             return Records(self.dtype, fields, index, self._by_attribute)
         if index not in self._fields:
             raise ValueError(f"no field of name {index}")
@@ -69,13 +69,12 @@ class Records:
         if type(index) is str:
             self._fields[index][... if self._index is None else self._index] = value
             return
-        part = self[index]
         if type(value) is not Records and not (
             is_a(value, (tuple, np.ndarray, np.void)) and len(value) == len(self._fields)
         ):
             value = (value,) * len(self._fields)  # a number for each field
         for i, name in enumerate(self._fields):
-            part[name] = (
+            self[name][index] = (
                 value[name]
                 if getattr(value, "dtype", None) is not None and value.dtype.names
                 else value[i]

@@ -232,6 +232,26 @@ def struct_tuple(x):
 
 
 @program
+def struct_list(x):
+    s = np.zeros(3, dtype=[("p", "f8"), ("q", "f8")])
+    s["p"] = x
+    s[[0, 2]] = s[[2, 0]]
+    s = s[[2, 1, 0]]
+    s["p"][0] = x[1] ** 2
+    return (s["p"] * [1.0, 2.0, 3.0]).sum()
+
+
+@program
+def struct_mask(x):
+    s = np.zeros(3, dtype=[("p", "f8"), ("r", [("q", "f8", 2)])])
+    s["p"], s["r"]["q"] = x, x[:, None] ** 2
+    chosen = s[s["p"] > 0.5]
+    chosen["p"], chosen["r"]["q"][0] = 0.0, 5.0
+    s[s["p"] < 0.5] = (x[0] ** 3, ([x[1], 1.0],))
+    return (s["p"] * s["r"]["q"].sum(axis=1)).sum() + chosen["r"]["q"].sum()
+
+
+@program
 def strided(x):
     w = as_strided(x, (2, 2), (x.strides[0], x.strides[0]))
     return (w**2).sum()
