@@ -21,6 +21,7 @@ from funcad.errors import FuncadError, TracerArrayConversionError, UncertifiedDe
 from funcad.host.where import outside, setting, state
 from funcad.ir.tracer import Tracer, value_key
 from funcad.lifting.own_code import as_of_library, current, library_of, lifted_object, public_name, slots_as
+from funcad.lifting.stand_ins import helper
 from funcad.memo import remembers, table
 from funcad.numpy.views import destination
 from funcad.writes.plain import PLAIN, lent
@@ -135,6 +136,9 @@ _lending = table(
 
 def own_answer(f: types.FunctionType, name: str | None = None) -> Callable[..., Any]:
     """What answers for f, which funcad has no rule for, when an argument is traced: its own code."""
+    found = helper(f)
+    if found is not None:  # as it is: what it gives may be a view of its argument
+        return found  # type: ignore[no-any-return]
     label = name or public_name(f)
 
     def by_own_code(*args: Any, **kwargs: Any) -> Any:

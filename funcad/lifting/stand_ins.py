@@ -1,7 +1,8 @@
 """What stands in for helpers of NumPy's and SciPy's in lifted code (own_code.py): those that pick elements, or look at memory.
 
 Idea: helpers that compute elements by a mask are told elementwise, since nobody knows how many elements a mask without a
-value picks: both branches of all elements, and a selection. Helpers that look at memory are told by the places of elements.
+value picks: both branches of all elements, and a selection. Helpers that look at memory are told by the places of elements, and
+give views.
 Invariant: with nothing traced the result is the library's. Trap: an unselected branch reaches no derivative, so it is computed
 quietly.
 """
@@ -14,9 +15,16 @@ from typing import Any
 
 import numpy as np
 
+from funcad.errors import WriteError
 from funcad.host.devices import restore_warnings, suppress_warnings
-from funcad.ir.tracer import Tracer
+from funcad.host.real_types import strided
+from funcad.ir.aval import aval_of
+from funcad.ir.tracer import Tracer, snapshot
 from funcad.numpy.dispatch import is_traced, where_am_i
+from funcad.numpy.promote import as_array
+from funcad.numpy.views import placed
+from funcad.primitives.shape import reshape
+from funcad.writes.boxes import ViewStep, linked
 from funcad.writes.plain import PLAIN
 
 
@@ -128,6 +136,31 @@ def _trimseq(seq: Any) -> Any:
     return seq[: max(np.flatnonzero(seq), default=0) + 1]
 
 
+class _InMemory(ViewStep):
+    """Elements at known places of the base, counted in C's order; an element may be in several windows."""
+
+    __slots__ = ("places", "of_memory", "writeable")
+
+    def __init__(self, places: np.ndarray, of_memory: Callable[[np.ndarray], np.ndarray], writeable: bool):
+        self.places, self.of_memory, self.writeable = places, of_memory, writeable
+
+    def look(self, base: Any) -> Any:
+        return np.take(reshape(snapshot(base), shape=(aval_of(base).size,)), self.places)
+
+    def put(self, base: Any, value: Any) -> Any:
+        if not self.writeable:
+            raise ValueError("assignment destination is read-only")
+        if np.unique(self.places).size < self.places.size:
+            raise WriteError(
+                f"a write{where_am_i()} into overlapping windows (as_strided, sliding_window_view): which value of an "
+                "element stays is not known here.\nRemedy: write into the array that the windows are of; they see it."
+            )
+        return placed(base, self.places, value)
+
+    def lies(self, layout: np.ndarray) -> np.ndarray:
+        return self.of_memory(layout)
+
+
 def _as_strided(
     x: Any,
     shape: Any = None,
@@ -136,17 +169,13 @@ def _as_strided(
     writeable: bool = True,
     **options: Any,
 ) -> Any:
-    """`as_strided` of a traced array: its elements, by where they lie in memory. The result is a copy, which is not written."""
-    if type(x) is not Tracer:
+    """`as_strided` of a traced array: its elements, by where they lie in memory."""
+    if not is_traced((x,)):
         return np.lib.stride_tricks.as_strided(x, shape, strides, subok, writeable, **options)
+    x = as_array(x)
     own, size = x.strides, x.itemsize
-    held, asked = [
-        _offsets(s, t) // size
-        for s, t in (
-            (x.shape, own),
-            (x.shape if shape is None else shape, strides or own),
-        )
-    ]
+    shape, strides = x.shape if shape is None else shape, own if strides is None else strides
+    held, asked = _offsets(x.shape, own) // size, _offsets(shape, strides) // size
     places = np.full(held.max() - held.min() + 1, -1)
     places[held - held.min()] = np.arange(held.size).reshape(held.shape)
     asked = asked - held.min()
@@ -155,7 +184,7 @@ def _as_strided(
             f"as_strided{where_am_i()} reaches beyond the memory of a traced array of shape {x.shape}.\n"
             "Remedy: np.lib.stride_tricks.sliding_window_view, whose windows lie inside."
         )
-    return np.take(np.reshape(x, (-1,)), places[asked])
+    return _seen(x, _InMemory(places[asked], lambda layout: strided(layout, shape, strides), writeable))
 
 
 def _sliding_window_view(
@@ -167,11 +196,15 @@ def _sliding_window_view(
     writeable: bool = False,
 ) -> Any:
     """`sliding_window_view` of a traced array, by its elements' places."""
-    places = np.arange(x.size).reshape(x.shape)
-    windows = np.lib.stride_tricks.sliding_window_view(places, window_shape, axis)
-    if type(x) is not Tracer or writeable:
-        return np.lib.stride_tricks.sliding_window_view(x, window_shape, axis, subok=subok, writeable=writeable)
-    return np.take(np.reshape(x, (-1,)), windows)
+    windows = lambda x: np.lib.stride_tricks.sliding_window_view(x, window_shape, axis, subok=subok, writeable=writeable)
+    if not is_traced((x,)):
+        return windows(x)
+    x = as_array(x)
+    return _seen(x, _InMemory(windows(np.arange(x.size).reshape(x.shape)), windows, writeable))
+
+
+def _seen(x: Tracer, step: _InMemory) -> Any:
+    return linked(step.look(x), x, step)
 
 
 def _neighbours(points: Any, *args: Any, **kwargs: Any) -> Any:

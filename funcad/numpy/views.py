@@ -321,7 +321,7 @@ class Selection(ViewStep):
         places = self._of(self.function, self._numbers(base))
         if not places.flags.writeable:
             raise ValueError("assignment destination is read-only")
-        return _placed(base, places, value)
+        return placed(base, places, value)
 
     def shares(self, base: Any) -> bool:
         if _are_traced((*self.args, *self.kwargs.values())):  # of no view an option is
@@ -449,7 +449,7 @@ def viewing(function: Any, implementation: Callable[..., Any], alias: str) -> Ca
     return named_as(view, implementation)
 
 
-def _placed(base: Any, places: np.ndarray, value: Any) -> Any:
+def placed(base: Any, places: np.ndarray, value: Any) -> Any:
     """The base's value with those of its elements replaced that are at these places, numbered in C's order."""
     shape = shape_of(base)
     if places.size == 0:

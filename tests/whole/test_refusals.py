@@ -268,6 +268,8 @@ ROWS: list[tuple[str, str]] = [
     ("np.hypot.at(x + 0, [0, 1], 2.0)", "np.hypot((x + 0)[[0, 1]], 2.0)"),
     ("counted(x, int)", "counted(x, float)"),
     ("np.lib.stride_tricks.as_strided(x, (9,), (8,))", "np.lib.stride_tricks.sliding_window_view(x, 2)"),
+    ("np.lib.stride_tricks.as_strided(x, (2, 2), (8, 8)).fill(x[0])",
+     "[x.fill(x[0] ** 2), np.lib.stride_tricks.as_strided(x, (2, 2), (8, 8))][1]"),
     ("recorded(x).foo", "recorded(x)['a']"),
     ("recorded(x).view(np.matrix)", "recorded(x)['a']"),
     ("funcad.jit(recorded)(x)", "funcad.jit(lambda x: recorded(x)['a'])(x)"),
