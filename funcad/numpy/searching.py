@@ -19,7 +19,7 @@ from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.numpy import indexing, reductions
 from funcad.numpy.dispatch import implements, is_traced, refuse, where_am_i
-from funcad.numpy.index_plan import can_count, count_of
+from funcad.numpy.index_plan import can_count, count_of, is_selected
 from funcad.numpy.joining import join
 from funcad.numpy.promote import apart, array_of, arrays, axis_of, check_kth, numbers, promote_dtype, ravelled, result_dtype
 from funcad.numpy.views import destination
@@ -484,7 +484,7 @@ def select(condlist: Sequence[Any], choicelist: Sequence[Any], default: Any = 0)
 @implements("piecewise")
 @arrays
 def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: Any) -> Any:
-    """`numpy.piecewise`; every function is applied to all of x (masked elements get no derivative from it)."""
+    """`numpy.piecewise`: each function of the elements where its condition holds, as `x[condition]` gives them."""
     x = array_of(x)
     if not isinstance(condlist, (list, tuple)) and not np.ndim(condlist) or not np.ndim(condlist[0]) and shape_of(x):
         condlist = [condlist]
@@ -494,19 +494,55 @@ def piecewise(x: Any, condlist: Any, funclist: Sequence[Any], *args: Any, **kw: 
         raise ValueError(
             f"with {len(conditions)} condition(s), either {len(conditions)} or {len(conditions) + 1} functions are expected"
         )
-    dtype = aval_of(x).dtype
+    shape, dtype = shape_of(x), aval_of(x).dtype
     if len(functions) == len(conditions) + 1:
         conditions.append(np.logical_not(np.any(np.stack(conditions), axis=0)))
+    if not shape:  # one element is selected, or none
+        x, conditions = np.reshape(x, (1,)), [np.reshape(c, (1,)) for c in conditions]
+    conditions = [concrete_value(c) for c in conditions]
+    known = all([type(c) is np.ndarray and c.shape == shape_of(x) for c in conditions])
+    functions = [(lambda v, f=f: f(v, *args, **kw)) if callable(f) else (lambda v, f=f: f) for f in functions]
+    result = (_counted if known else _uncounted)(x, conditions, functions, dtype)
+    return strides.doubt(result if shape else np.reshape(result, ()))
+
+
+def _counted(x: Any, conditions: Sequence[np.ndarray], functions: Sequence[Any], dtype: np.dtype) -> Any:
+    """The functions' values beside each other, and each element taken from its place among them."""
+    chosen = [np.flatnonzero(c) for c in conditions]
+    selected = gather(x if len(shape_of(x)) == 1 else np.reshape(x, (-1,)), np.concatenate(chosen))
+    values, n, places = [], 0, np.full(shape_of(x), selected.size)
+    for own, function in zip(chosen, functions):
+        if end := len(own) and n + len(own):
+            value = function(selected[n:end])
+            values.append(broadcast_to(convert(array_of(value), dtype), own.shape))
+            places.flat[own] = np.arange(n, end)
+            n = end
+    if n in places or not n:
+        values.append(np.zeros(1, dtype))
+    return gather(np.concatenate(values), places)
+
+
+def _uncounted(x: Any, conditions: Sequence[Any], functions: Sequence[Any], dtype: np.dtype) -> Any:
+    """One after the other, of which nobody knows how many elements they are."""
     result = broadcast_to(dtype.type(0), shape_of(x))
     for condition, function in zip(conditions, functions):
-        value = function(_inside(x, condition), *args, **kw) if callable(function) else function
+        unknown = type(condition) is Tracer
+        if not unknown and not condition.any():
+            continue
+        whole = unknown and condition.shape == shape_of(x)
+        try:  # no derivative leaks from elsewhere
+            value = function(indexing.getitem(reductions.choice(condition, x, stop_gradient(x)) if whole else x, condition))
+        except Exception:
+            if not can_count(condition) or count_of(condition):
+                raise
+            continue  # NumPy calls no function where nothing is selected
+        if whole and is_selected(value) and value.is_of(condition):
+            value = value.elements(condition, ())
+        elif not whole or np.ndim(value):
+            result = indexing.at(result)[condition].set(value)
+            continue
         result = reductions.choice(condition, convert(array_of(value), dtype), result)
-    return strides.doubt(result)
-
-
-def _inside(x: Any, condition: Any) -> Any:
-    """x where the condition holds, elsewhere its stop_gradient: no derivative leaks from there."""
-    return reductions.choice(condition, x, stop_gradient(x))
+    return result
 
 
 @implements("choose")

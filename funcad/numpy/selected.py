@@ -23,7 +23,7 @@ from funcad.host.where import state, user_source
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.jaxpr import Equation, Literal, Var, params_key
 from funcad.ir.tracer import Tracer, snapshot
-from funcad.numpy.index_plan import can_count, closed, refuse, selected_places, unknown_count
+from funcad.numpy.index_plan import can_count, closed, is_selected, refuse, selected_places, unknown_count
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import broadcast_in_dim
 from funcad.writes.plain import lent
@@ -31,6 +31,10 @@ from funcad.writes.plain import lent
 same = OnDemand("funcad.tree.same")
 
 _SUMS = ("sum", "prod", "mean", "var", "std", "any", "all")  # the reductions that take `where`
+_ELEMENTWISE = {  # functions that are so in their first arguments: how many these are
+    **{"clip": 3, "full_like": 2, "isclose": 2, "where": 3},
+    **dict.fromkeys("i0 interp nan_to_num ones_like round sinc zeros_like".split(), 1),
+}
 _DEEPEST = 8  # steps back, in the comparison of two masks
 
 
@@ -139,6 +143,16 @@ class Selected:
         name = getattr(function, "__name__", "")
         if name in _SUMS and args and args[0] is self:
             return getattr(self, name)(*args[1:], **kwargs)
+        if name in _ELEMENTWISE and self._array is None and (name != "where" or len(args) == 3):
+            n, options = _ELEMENTWISE[name], tuple(kwargs.values())
+            numbers = not {"out", "shape"} & kwargs.keys() and not any([is_selected(v) or np.ndim(v) for v in options])
+            if numbers and not any(map(is_selected, args[n:])):
+                try:
+                    with np.errstate(all="ignore"):
+                        return self._with(function(*map(self._operand, args[:n]), *args[n:], **kwargs))
+                except TracerBoolConversionError:
+                    if not can_count(self._mask):
+                        raise
         return function(*closed(args), **closed(kwargs))
 
     def astype(self, dtype: Any) -> Any:

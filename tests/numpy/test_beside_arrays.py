@@ -495,6 +495,22 @@ def piecewise(x):
 
 
 @program
+def piecewise_of_what_is_selected(x):
+    a = np.piecewise(x, [x < 1.0], [lambda t: t * (t - t.mean()), lambda t: t * t.size])
+    b = np.piecewise(np.outer(x, x), [x > 0.5], [lambda t: t / t.sum(axis=0), 3])
+    return (a * V).sum() + (b * ROWS).sum()
+
+
+@program
+def piecewise_where_nothing_is_selected(x):
+    def never(t):
+        raise ValueError
+
+    y = np.piecewise(x, [x > 9.0, x < 1.0], [never, np.square, lambda t: t / t.max()])
+    return y @ V + np.piecewise(x[0], [x[0] > 9.0, x[0] < 1.0], [never, lambda t: t * t.sum()])
+
+
+@program
 def fromfunction(x):
     return np.fromfunction(lambda i, j: x[0] * i + x[1] * j, (3, 3)).sum() ** 2
 

@@ -83,7 +83,15 @@ def not_selected(x, c):
     return x
 
 
-FUNCTIONS = [written_back, mask_computed_twice, in_place, functions, sums, rows, operators, integers, by_at, not_selected]
+def functions_in_python(x, c):
+    m = c > 0.6
+    s = np.clip(x[m], -1.5, c[m]) + np.interp(x[m], [-2.0, 0.3, 2.0], [1.0, 0.0, 4.0]) * np.ones_like(x[m])
+    x[m] = np.where(s > 0.0, s * c[m], np.full_like(s, 0.5)) + np.sinc(np.where(x[m] > 0.1, x[m], 0.3))
+    return x, np.isclose(s, 0.5).any(), np.nan_to_num(s).sum()
+
+
+FUNCTIONS = [written_back, mask_computed_twice, in_place, functions, functions_in_python, sums, rows, operators, integers]
+FUNCTIONS += [by_at, not_selected]
 functions_of_masks = pytest.mark.parametrize("f", FUNCTIONS, ids=[f.__name__ for f in FUNCTIONS])
 
 
