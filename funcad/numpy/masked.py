@@ -107,7 +107,11 @@ class MaskedValues:
     # -- what is left of it
 
     def filled(self, fill_value: Any = None) -> Any:
-        return np.where(self.mask, self.fill_value if fill_value is None else fill_value, self.data)
+        if fill_value is None:
+            fill_value = self.fill_value
+            if fill_value is MaskedValues.fill_value and self.dtype.kind in "iub":
+                fill_value = np.ma.default_fill_value(self.dtype)
+        return np.where(self.mask, data_of(fill_value).astype(self.dtype), self.data)
 
     closed_up = filled
 
@@ -124,10 +128,10 @@ class MaskedValues:
         return self._of_there(np.prod, axis, keepdims, 1)
 
     def max(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return self._of_there(np.max, axis, keepdims, -np.inf)
+        return self._of_there(np.max, axis, keepdims, _extreme(self.data, False))
 
     def min(self, axis: Any = None, keepdims: bool = False) -> Any:
-        return self._of_there(np.min, axis, keepdims, np.inf)
+        return self._of_there(np.min, axis, keepdims, _extreme(self.data, True))
 
     def _of_there(self, function: Any, axis: Any, keepdims: bool, neutral: Any) -> Any:
         if type(self.mask) is not Tracer and axis is None and np.all(self.mask):
@@ -143,8 +147,8 @@ class MaskedValues:
         return self.sum(axis, keepdims) / self.count(axis, keepdims)
 
     def var(self, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
-        apart = (self - data_of(self.mean(axis, True))) ** 2
-        return apart.sum(axis, keepdims) / (self.count(axis, keepdims) - ddof)
+        apart = self - data_of(self.mean(axis, True))
+        return (apart * apart).sum(axis, keepdims) / (self.count(axis, keepdims) - ddof)
 
     def std(self, axis: Any = None, ddof: int = 0, keepdims: bool = False) -> Any:
         return np.sqrt(self.var(axis, ddof, keepdims))
@@ -223,7 +227,15 @@ def _reduced(ufunc: Any, x: MaskedValues, axis: Any = 0, keepdims: bool = False,
     return getattr(x, names[ufunc])(axis, keepdims)
 
 
-def of_ufunc(ufunc: Any, *inputs: Any, **kwargs: Any) -> Any:
+def _extreme(x: Any, largest: bool) -> Any:
+    """What no element is larger than, or smaller, in x's dtype."""
+    dtype = np.result_type(x)
+    if dtype.kind not in "iub":
+        return np.inf if largest else -np.inf
+    return dtype.type((np.ma.minimum_fill_value if largest else np.ma.maximum_fill_value)(dtype))
+
+
+def of_ufunc(ufunc: Any, *inputs: Any, outside: Any = None, **kwargs: Any) -> Any:
     """A ufunc of masked arrays of either kind, and of traced values."""
     if ufunc.signature is not None:
         raise TypeError(
@@ -232,8 +244,9 @@ def of_ufunc(ufunc: Any, *inputs: Any, **kwargs: Any) -> Any:
     data, mask = [data_of(x) for x in inputs], False
     for x in inputs:
         mask = np.logical_or(mask, mask_of(x))
-    if ufunc in _OUTSIDE:
-        mask = np.logical_or(mask, _OUTSIDE[ufunc](*data))
+    outside = outside or _OUTSIDE.get(ufunc)
+    if outside is not None:
+        mask = np.logical_or(mask, outside(*data))
     out = ufunc(*[np.where(mask, 1, x) if np.ndim(x) else x for x in data], **kwargs)
     masked = [
         x
@@ -248,13 +261,27 @@ def of_ufunc(ufunc: Any, *inputs: Any, **kwargs: Any) -> Any:
     )  # beneath it, as NumPy's
 
 
+def _power(x: Any, y: Any, third: Any = None) -> Any:
+    """`np.ma.power` and `**`, which mask what is not finite, as the ufunc does not."""
+    if third is not None:
+        np.ma.power(1.0, 1.0, third)  # NumPy's error
+    return of_ufunc(np.power, x, y, outside=_infinite_power)
+
+
+def _infinite_power(x: Any, y: Any) -> Any:
+    with np.errstate(all="ignore"):
+        return ~np.isfinite(np.power(x, y))
+
+
 _SYMBOLS = {"sub": np.subtract, "mul": np.multiply, "truediv": np.divide, "floordiv": np.floor_divide, "mod": np.remainder,
-            "pow": np.power, "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal,
+            "lt": np.less, "le": np.less_equal, "gt": np.greater, "ge": np.greater_equal, "eq": np.equal,
             "ne": np.not_equal, "add": np.add, "and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}  # fmt: skip
 _OPERATORS: dict[str, Callable[..., Any]] = {
     "__neg__": lambda x: of_ufunc(np.negative, x),
     "__abs__": lambda x: of_ufunc(np.absolute, x),
     "__invert__": lambda x: of_ufunc(np.invert, x),
+    "__pow__": _power,
+    "__rpow__": lambda x, y: _power(y, x),
 }
 for _name, _ufunc in _SYMBOLS.items():
     _OPERATORS[f"__{_name}__"] = lambda x, y, ufunc=_ufunc: of_ufunc(ufunc, x, y)
@@ -330,14 +357,25 @@ def _moving(function: Callable[..., Any]) -> Callable[..., MaskedValues]:
     )
 
 
-def _ordering(name: str, last: float = np.inf) -> Callable[..., Any]:
+def _ordering(name: str, largest: bool = True) -> Callable[..., Any]:
     """What looks for elements by their order finds the masked ones last."""
-    return lambda x, axis=-1: getattr(np, name)(np.where(mask_of(x), last, data_of(x)), axis=axis)
+
+    def found(x: Any, axis: Any = -1) -> Any:
+        return getattr(np, name)(np.where(mask_of(x), _extreme(data_of(x), largest), data_of(x)), axis=axis)
+
+    return found
 
 
 def _sort(x: Any, axis: Any = -1) -> MaskedValues:
-    order = np.argsort(np.where(mask_of(x), np.inf, data_of(x)), axis=axis, kind="stable")
+    order = np.argsort(np.where(mask_of(x), _extreme(data_of(x), True), data_of(x)), axis=axis, kind="stable")
     return _moving(lambda v: np.take_along_axis(v, order, axis))(x)
+
+
+def _chosen(condition: Any, x: Any, y: Any) -> MaskedValues:
+    """`np.ma.where`, in which `np.ma.masked` has the other one's dtype."""
+    (a, b), masks = map(data_of, (x, y)), np.where(data_of(condition), mask_of(x), mask_of(y))
+    a, b = [v.astype(o.dtype) if w is np.ma.masked else v for v, o, w in ((a, b, x), (b, a, y))]
+    return MaskedValues(np.where(data_of(condition), a, b), np.logical_or(masks, mask_of(condition)))
 
 
 def _diff(x: Any, n: int = 1, axis: int = -1) -> Any:
@@ -352,6 +390,7 @@ def _diff(x: Any, n: int = 1, axis: int = -1) -> Any:
 _SIDES = slice(1, None), slice(None, -1)
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     **_OPERATORS,
+    "power": _power,
     "array": masked_array,
     "masked_array": lambda data, mask=False, dtype=None, copy=False, **options: masked_array(
         data, dtype, copy, None, mask, **options
@@ -367,9 +406,9 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
         x, (data_of(x) < min(v1, v2)) | (data_of(x) > max(v1, v2))
     ),
     "masked_values": lambda x, value, rtol=1e-5, atol=1e-8, copy=True, shrink=True: MaskedValues(
-        x, np.isclose(data_of(x), value, rtol, atol)
+        x, np.isclose(data_of(x), value, rtol, atol), value
     ),
-    "masked_equal": _where(np.equal),
+    "masked_equal": lambda x, value, copy=True: MaskedValues(x, data_of(x) == value, value),
     "masked_not_equal": _where(np.not_equal),
     "masked_greater": _where(np.greater),
     "masked_greater_equal": _where(np.greater_equal),
@@ -382,10 +421,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "fix_invalid": lambda a, mask=False, copy=True, fill_value=None: MaskedValues(
         a, ~np.isfinite(data_of(a)) | mask
     ),
-    "where": lambda condition, x, y: MaskedValues(
-        np.where(data_of(condition), data_of(x), data_of(y)),
-        np.logical_or(np.where(data_of(condition), mask_of(x), mask_of(y)), mask_of(condition)),
-    ),
+    "where": _chosen,
     "clip": lambda a, a_min=None, a_max=None: MaskedValues(
         np.clip(data_of(a), a_min, a_max), mask_of(a)
     ),
@@ -396,7 +432,7 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "sort": _sort,
     "argsort": _ordering("argsort"),
     "argmin": lambda x, axis=None: _ordering("argmin")(x, axis),
-    "argmax": lambda x, axis=None: _ordering("argmax", -np.inf)(x, axis),
+    "argmax": lambda x, axis=None: _ordering("argmax", False)(x, axis),
 }
 _MOVING = "concatenate stack vstack hstack dstack column_stack squeeze swapaxes expand_dims repeat take diagonal"
 _FUNCTIONS |= {name: _moving(getattr(np, name)) for name in _MOVING.split()}

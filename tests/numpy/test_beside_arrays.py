@@ -199,6 +199,13 @@ def obj_float(x):
 
 
 @program
+def masked_powers(x):
+    m, some = np.ma.array(x - 0.6), np.ma.array(x, mask=[0, 1, 0])
+    roots = np.ma.power(m, 0.5).filled(2.0) + (m**0.5).filled(x) + (m ** (x - 0.8)).filled(0)
+    return (roots * V).sum() + (2.0**some).sum() + (2.0 ** ((some - 0.5) * 9e3)).filled(1.0).sum() + some.var()
+
+
+@program
 def struct(x):
     s = np.zeros(3, dtype=[("p", float), ("q", float, 2)])
     s["p"] = x
@@ -692,6 +699,22 @@ def test_masked_elements_reach_no_derivative() -> None:
     f = lambda x: np.sqrt(np.ma.masked_less(x, 0.0)).sum()
     assert grad(f)(np.array([-1.0, 0.0, 4.0]))[[0, 2]] == pytest.approx([0.0, 0.25])
     assert funcad.hessian(f)(np.array([-1.0, 1.0, 4.0]))[1, 1] == pytest.approx(-0.25)
+
+
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.uint8, np.float32, np.bool_])
+def test_masked_arrays_keep_their_dtype(dtype: Any) -> None:
+    def f(x: Any) -> Any:
+        m, rows = np.ma.masked_equal(x, 1), np.ma.masked_equal(np.stack([x, x[::-1]]), 0)
+        chosen = np.ma.where(x > 1, x, np.ma.masked).filled(1), np.ma.where(x > 1, np.ma.masked, x).filled(0)
+        whole = rows.max(axis=1).filled(1), rows.min(axis=0).filled(0), np.ma.sort(m).filled(1)
+        return m.max(), m.min(), m.filled(), m.filled(2.5), *whole, *chosen
+
+    x = np.array([3, 0, 1, 2]).astype(dtype)
+    jitted = jit(f)
+    for _ in range(3):
+        for found, expected in zip(jitted(x), f(x), strict=True):
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected)
 
 
 def test_structured_arrays_without_traced_values_are_numpys() -> None:
