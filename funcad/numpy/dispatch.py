@@ -600,12 +600,14 @@ def _accumulate(ufunc: Any, implementation: Any, array: Any, axis: int = 0, dtyp
 def _reduceat(
     ufunc: Any, implementation: Any, array: Any, indices: Any, axis: int = 0, dtype: Any = None, out: Any = None
 ) -> Any:
-    """From each index to the next one, if that is larger; else the element itself."""
+    """From each index to the next one, if that is larger; else the element itself, in the result's dtype."""
     x = np.moveaxis(as_array(array), axis, 0)
-    starts = [int(i) for i in indices]
-    ends = [*starts[1:], np.shape(x)[0]]
+    starts, n = [int(i) for i in indices], np.shape(x)[0]
+    if any([not 0 <= i < n for i in starts]):
+        ufunc.reduceat(np.zeros(n, aval_of(x).dtype), starts)  # NumPy's error
+    ends = [max(i + 1, j) for i, j in zip(starts, [*starts[1:], n])]
     options = {} if dtype is None else {"dtype": dtype}
-    parts = [implementation(x[i:j], axis=0, keepdims=False, **options) if i < j else x[i] for i, j in zip(starts, ends)]
+    parts = [implementation(x[i:j], axis=0, keepdims=False, **options) for i, j in zip(starts, ends)]
     return np.moveaxis(np.stack(parts), 0, axis)
 
 

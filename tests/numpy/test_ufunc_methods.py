@@ -102,6 +102,25 @@ def test_refusals() -> None:
         grad(lambda x: np.sum(as_strided(x, (9,), (8,))))(X)
 
 
+REDUCED_AT = [
+    lambda x: np.add.reduceat(x, [0, 2, 1], dtype=np.float32),
+    lambda x: np.add.reduceat(x > 2, [2, 1]),
+    lambda x: np.multiply.reduceat(x.astype(np.int8), [1, 5, 0]),
+    lambda x: np.logical_and.reduceat(x, [2, 1, 0]),
+]
+
+
+@pytest.mark.parametrize("f", REDUCED_AT, ids=range(len(REDUCED_AT)))
+def test_elements_alone_have_the_dtype_of_the_reduced_ones(f: Any) -> None:
+    jitted, expected = jit(f), f(X)
+    for found in (jitted(X), jitted(X), jitted(X), vmap(f)(X[None])[0]):
+        assert found.dtype == expected.dtype
+        np.testing.assert_allclose(found, expected)
+    for index in (-1, 6):
+        with pytest.raises(IndexError, match=f"index {index} out-of-bounds in add.reduceat"):
+            grad(lambda x, i=index: np.add.reduceat(x, [0, i]).sum())(X)
+
+
 def test_windows_are_written_where_numpys_are() -> None:
     read_only = [lambda x: sliding_window_view(x + 0, 2), lambda x: as_strided(x, (2,), (16,), writeable=False)]
     for view in read_only:
