@@ -762,7 +762,7 @@ def _of_mapping(observer: Observer, f: Any, owner: Any, name: str, args: tuple, 
         observer.keys(place, owner)
     elif name in ("items", "values") and type(owner) is dict:
         observer.stores.measured(owner)
-        found = dict(zip(dict.keys(owner), observer.parts(place, owner, dict)))
+        found = dict(zip(dict.keys(owner), [*observer.parts(place, owner, dict)]))  # begun, where there is no key, too
         return getattr(found, name)() if any(map(observer.is_input, found.values())) else MISSING
     else:
         observer.spread(owner)

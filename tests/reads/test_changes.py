@@ -120,3 +120,43 @@ def test_the_state_is_plain_pythons(way: str) -> None:
         return seen
 
     assert all_of(jit) == all_of(lambda f: f)
+
+
+def _penalty(d: dict[Any, Any], x: Any) -> Any:
+    return x + sum(v * x for v in d.values())
+
+
+def _halved(d: dict[Any, Any], x: Any) -> Any:
+    for k, v in d.items():
+        d[k] = v * 0.5
+    return x * 2.0
+
+
+LOOKS: dict[str, Callable[[dict[Any, Any], Any], Any]] = {
+    "values": _penalty,
+    "items": lambda d, x: x * sum([v for k, v in d.items() if k != "z"]),
+    "halved": _halved,
+    "max": lambda d, x: x + max(d.values(), default=0.0),
+    "next": lambda d, x: x + next(iter(d.values()), 0.0),
+    "all": lambda d, x: x + 1.0 if all(v < 2.0 for v in d.values()) else x * 3.0,
+    "len": lambda d, x: x * len(d.items()),
+    "list": lambda d, x: x + np.sum(list(d.values())),
+    "nested": lambda d, x: x + sum(v for e in [d] for v in e.values()),
+}
+
+
+@pytest.mark.parametrize("name", LOOKS)
+@pytest.mark.parametrize("filled", [False, True])
+def test_the_items_of_a_dict_that_was_empty(name: str, filled: bool) -> None:
+    def all_of(transform: Callable[[Any], Any]) -> list[Any]:
+        d: dict[Any, Any] = {"a": 1.0, "b": 2.0} if filled else {}
+        g, found = transform(lambda x: LOOKS[name](d, x)), []
+        for i in range(9):
+            if i == 2:
+                d.clear()
+            elif i == 5:
+                d["k"] = 5.0
+            found.append((float(g(2.0)), repr(d)))
+        return found
+
+    assert all_of(jit) == all_of(lambda f: f)
