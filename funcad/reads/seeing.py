@@ -602,11 +602,8 @@ def _membership(observer: Observer, op: Any, a: Any, b: Any) -> Any:
     if issubclass(kind, (dict, set, frozenset, types.MappingProxyType)) and (
         is_scalar(a) or observer.origin.get(id(a)) is not None
     ):
-        stored = observer.stores.changed(b)
         found = a in b
-        at = observer.place(place, "has", a, f"{a!r:.40} in {place.label}")
-        if not stored or at.check is not None:
-            observer.guard(at, "is", found)
+        observer.guard(observer.place(place, "has", a, f"{a!r:.40} in {place.label}"), "is", found)
         return found == (op.__name__ == "contains")
     if hasattr(kind, "__next__"):
         observer.refuse(f"{place.label} is an iterator, which moves on")

@@ -160,3 +160,26 @@ def test_the_items_of_a_dict_that_was_empty(name: str, filled: bool) -> None:
         return found
 
     assert all_of(jit) == all_of(lambda f: f)
+
+
+def _all_of(transform: Callable[[Any], Any], f: Any, d: dict[Any, Any], changes: dict[int, Callable[[Any], Any]]) -> list[Any]:
+    """What each of nine calls gives, and d after it; somebody else changes d before some of them."""
+    g, found = transform(lambda x: f(d, x)), []
+    for i in range(9):
+        changes.get(i, len)(d)
+        found.append((repr(g(float(i))), repr(d)))
+    return found
+
+
+def test_whether_a_key_is_in_a_dict_in_which_another_one_was_stored() -> None:
+    def update(d: dict[Any, Any], x: Any) -> None:
+        for k in ("w", "b", 1):
+            if k in d:
+                d[k] = d[k] + x
+            else:
+                d[k] = x
+
+    for at in (1, 2, 3, 5):
+        for key in ("w", "b", 1):
+            changes = {at: lambda d: d.pop(key), at + 3: lambda d: d.clear()}  # noqa: B023
+            assert _all_of(jit, update, {}, changes) == _all_of(lambda f: f, update, {}, changes)
