@@ -46,7 +46,7 @@ class Path(NamedTuple):
 def outside(entry: Entry) -> list[dict[str, str]]:
     """What the program reads beside its arguments and stores there: what, how, and the line."""
     found = entry.watched.listed() if entry.watched is not None else []
-    return as_data([*found, *[(store.label, "stored", "") for store in entry.stores]])
+    return as_data([*found, *dict.fromkeys([(store.label, "stored", "") for store in entry.stores])])
 
 
 def as_data(found: Sequence[tuple[str, str, str]]) -> list[dict[str, str]]:

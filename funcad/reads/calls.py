@@ -46,7 +46,7 @@ from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
 from funcad.primitives.host import results_of
 from funcad.reads.answered_calls import TEXTS, answers
-from funcad.reads.code_reads import COPYING, MISSING, content, copies, draws, is_library, is_of_library, top_of
+from funcad.reads.code_reads import COPYING, MISSING, content, copies, draws, is_library, is_of_library, own_method, top_of
 from funcad.reads.later import Later, LaterMethod, all_now, is_live, text
 from funcad.reads.lending import call_lending
 from funcad.reads.observer import CONTAINERS, DEEP, VIEWS, Observer, how_computed
@@ -406,10 +406,10 @@ def _changed_by(f: Any, owner: Any, args: tuple) -> tuple[Any, str, tuple]:
 
 def _changes(observer: Observer, x: Any, name: str, args: tuple) -> bool:
     """A special method that changes x, called by its name; False if it is none."""
-    if name == "__setitem__" and len(args) == 2 or name == "__delitem__" and len(args) == 1 and not isinstance(x, list):
+    if name == "__setitem__" and len(args) == 2:
         observer.stores.item(x, args[0], None)
     elif name == "__delitem__":
-        observer.stores.whole(x)
+        observer.stores.whole(x) if isinstance(x, list) or len(args) != 1 else observer.stores.deleted(x, args[0])
     elif name in ("__setattr__", "__delattr__") and args and type(args[0]) is str:
         observer.stores.attribute(x, args[0])
     elif name.strip("_") in _IN_PLACE and name[:2] == "__":
@@ -790,7 +790,7 @@ def _changed_mapping(observer: Observer, place: Any, f: Any, owner: Any, name: s
         found = observer.read(place, _entry_of(owner)[0], key, label, dict.__getitem__(owner, key))
         if name == "pop":
             stores.item(owner, key, None)
-            dict.pop(owner, key)
+            own_method(owner, "pop")(owner, key)  # an OrderedDict's keeps its order
         return found
     if name == "clear":
         stores.measured(owner)
@@ -801,7 +801,7 @@ def _changed_mapping(observer: Observer, place: Any, f: Any, owner: Any, name: s
     given = dict(*[observer.handed(a) for a in args], **kwargs)
     for key, value in given.items():
         stores.item(owner, key, value)
-        dict.__setitem__(owner, key, value)
+        own_method(owner, "__setitem__")(owner, key, value)
     return None
 
 

@@ -666,7 +666,7 @@ class Observer:
         self.function = lambda: None
         self.orders.begin()
         self.trace = self.last = self.refused = self.unplaced = None
-        stores = self.stores.before, self.stores.names
+        stores = self.stores.before, self.stores.names, self.stores.keys
         for table in (*stores, *[x for x in vars(self).values() if type(x) in (dict, list, set) and x is not self.inputs]):
             table.clear()
 

@@ -216,7 +216,7 @@ class Seen(Hooks):
             if isinstance(owner, list):
                 observer.stores.whole(owner)
             else:
-                observer.stores.item(owner, key, None)
+                observer.stores.deleted(owner, key)
         del owner[key]
 
     # -- what runs, and over what

@@ -79,7 +79,7 @@ def _attributes(x: Any) -> dict[str, Any]:
 def _copied(x: Any) -> Any:
     """What x holds."""
     if is_a(x, dict):
-        return dict(dict.items(x))
+        return dict(collections.OrderedDict.items(x) if is_a(x, collections.OrderedDict) else dict.items(x))
     if is_a(x, (list, collections.deque)):
         return list(list.__iter__(x) if is_a(x, list) else collections.deque.__iter__(x))
     if is_a(x, set):
@@ -98,6 +98,9 @@ class Stores:
         self.names: dict[Place, tuple[Any, Any, Any]] = {}
         self.branch = ""  # in which nothing can be stored
         self.by_method: set[int] = set()  # of these: not item by item
+        # of dicts: the keys that were stored or deleted, in the order of their entries; True: it was deleted and came again,
+        # None: it was not there when it was stored or looked for
+        self.keys: dict[int, dict[Any, bool | None]] = {}
         self.variables: dict[Any, tuple[Place, Any, Any]] = {}  # context variables: the place, the first token, the line
         self.told: set[Place] = set()  # of containers whose items are all guarded, as they were before
         self.advancing: set[str] = set()  # labels of what was read and then stored
@@ -158,6 +161,24 @@ class Stores:
         label = f"{place.label}[{key!r:.40}]"
         for step in ("item", "entry", "has"):
             self._mark(place, step, key, label)
+        if is_a(x, dict):
+            self._ordered(x, key)
+
+    def deleted(self, x: Any, key: Any) -> None:
+        """An entry is deleted: whether it is there is told, for Python raises where it is not."""
+        place = self.observer.origin.get(id(x))
+        if place is not None and is_a(x, dict):
+            at = self.observer.place(place, "has", key, f"{key!r:.40} in {place.label}")
+            self.observer.guard(at, "is", dict.__contains__(x, key))
+        self.item(x, key, None)
+
+    def _ordered(self, x: Any, key: Any) -> None:
+        """An entry is stored or deleted: one that is not there now comes last."""
+        keys = self.keys.setdefault(id(x), {})
+        if dict.__contains__(x, key):
+            keys[key] = bool(keys.get(key))
+        else:
+            keys[key] = keys.pop(key, MISSING) is not MISSING or key in self.before[id(x)][2] or None
 
     def whole(self, x: Any) -> None:
         """x is changed in a way that reads it: all its items, as they were before, are guarded, and read as they are then."""
@@ -298,7 +319,11 @@ class Stores:
             now = _copied(x) if whole else _attributes(x)
             if is_a(x, dict) or not whole or not is_a(x, _HOLDING):
                 how = "raw" if is_a(x, type) else "item" if is_a(x, dict) and whole else "attribute"
-                for key in {**before, **now}:
+                keys, again = self._in_order(x, place, before, now) if how == "item" else ({**before, **now}, ())
+                for key in keys:
+                    if key in again:
+                        first = "move item" if key in now else "delete item"
+                        stores.append(Store(place, first, key, f"{place.label}[{key!r:.40}]", 0, lambda _: None, (), (), ()))
                     label = f"{place.label}[{key!r:.40}]" if how == "item" else f"{place.label}.{key}"
                     put(place, how, key, label, before.get(key, MISSING), now.get(key, MISSING))
             elif is_a(x, list) and len(now) >= len(before):
@@ -316,6 +341,20 @@ class Stores:
         each = iter(enumerate([places[id(x)] for x in outputs]))
         found = [[(k, *next(each)) for k in range(s.count)] for s in stores]
         return [s._replace(shared=[(k, i) for k, own, i in at if i != own]) for s, at in zip(stores, found)], outputs
+
+    def _in_order(self, x: Any, place: Place, before: dict[Any, Any], now: dict[Any, Any]) -> tuple[list[Any], set[Any]]:
+        """The keys of a dict in the order in which they are written, and those of them that are deleted before that.
+
+        At a call the dict may have other keys, in another order, than it has now. So the steps of the function are written
+        in their own order. Where all keys are guarded, as they were before, they end in the order that they have now.
+        """
+        if place not in self.told:
+            known = self.keys.get(id(x), {})
+            again = {k for k, how in known.items() if (how if k in now else how is not None and k not in before)}
+            return [*[k for k in {**before, **now} if k not in known], *known], again
+        gone, kept, last = [k for k in before if k not in now], [k for k in before if k in now], [*now]
+        n = next((i for i, k in enumerate(kept) if last[i] is not k), len(kept))
+        return gone + last, {k for k in last[n:] if k in before}
 
     def _found(self, x: Any) -> Place | None:
         """Where x, which is stored, was found: what stands there is stored at each call, as that object."""
@@ -407,7 +446,8 @@ def _put(x: Any, how: str, key: Any, value: Any) -> None:
         own_method(x, "append")(x, value)
     elif how in ("item", "global"):
         if value is MISSING:
-            own_method(x, "__delitem__")(x, key)
+            if how == "global" or own_method(x, "__contains__")(x, key):
+                own_method(x, "__delitem__")(x, key)
         else:
             own_method(x, "__setitem__")(x, key, value)
     else:
@@ -416,6 +456,16 @@ def _put(x: Any, how: str, key: Any, value: Any) -> None:
             delete(x, key)
         else:
             set_(x, key, value)
+
+
+def _move(x: Any, key: Any, observer: Observer | None) -> None:
+    """An entry of a dict is deleted, where it is there, and stored again: it comes last."""
+    if own_method(x, "__contains__")(x, key):
+        entry = own_method(x, "get")(x, key)
+        for value in (MISSING, entry):
+            if observer is not None:
+                observer.stores.item(x, key, value)
+            _put(x, "item", key, value)
 
 
 def write_back(
@@ -455,6 +505,9 @@ def write_back(
         value = MISSING if s.how.startswith("delete") else s.make(leaves)
         values.append(value)
         how = s.how.removeprefix("delete ")
+        if how == "move item":
+            _move(x, s.key, observer)
+            continue
         if how == "cell":
             x = x[s.key]
         elif observer is not None and how == "item":

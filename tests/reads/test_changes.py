@@ -183,3 +183,110 @@ def test_whether_a_key_is_in_a_dict_in_which_another_one_was_stored() -> None:
         for key in ("w", "b", 1):
             changes = {at: lambda d: d.pop(key), at + 3: lambda d: d.clear()}  # noqa: B023
             assert _all_of(jit, update, {}, changes) == _all_of(lambda f: f, update, {}, changes)
+
+
+def _stored_last(d: dict[Any, Any], x: Any) -> None:
+    d.pop("w", None)
+    d["w"] = x
+    d["b"] = x
+
+
+def _deleted_first(d: dict[Any, Any], x: Any) -> None:
+    if "w" in d:
+        del d["w"]
+    d["w"] = x
+    d["b"] = x
+
+
+def _two(d: dict[Any, Any], x: Any) -> None:
+    d["w"] = x
+    d["b"] = x
+
+
+def _for_a_while(d: dict[Any, Any], x: Any) -> None:
+    d["w"] = x
+    d["b"] = 1.0
+    d.pop("w")
+
+
+def _caught(d: dict[Any, Any], x: Any) -> None:
+    try:
+        del d["w"]
+    except KeyError:
+        d["b"] = x
+    d["w"] = x
+
+
+def _recently_used(d: dict[Any, Any], x: Any) -> None:
+    d.pop("z", None)
+    d["z"] = x
+    if len(list(d)) > 2:
+        del d[next(iter(d))]
+
+
+def _used_again(d: dict[Any, Any], x: Any) -> None:
+    if d:
+        k = next(iter(d))
+        d[k] = d.pop(k)
+    d["z"] = x
+
+
+def _sorted(d: dict[Any, Any], x: Any) -> None:
+    items = sorted(d.items())
+    d.clear()
+    d.update(items)
+    d["q"] = x
+
+
+def _last_two_exchanged(d: dict[Any, Any], x: Any) -> None:
+    if len(d) > 1:
+        (k, v), (j, w) = d.popitem(), d.popitem()
+        d[k], d[j] = v, w + x
+
+
+def _moved(d: Any, x: Any) -> None:
+    if "w" in d and isinstance(d, collections.OrderedDict):
+        d.move_to_end("w", last="b" in d)
+    d["b"] = x
+
+
+REORDERING = [_stored_last, _deleted_first, _two, _for_a_while, _caught, _recently_used, _used_again, _sorted]
+REORDERING += [_last_two_exchanged, _moved]
+
+
+@pytest.mark.parametrize("f", REORDERING)
+@pytest.mark.parametrize("kind", [dict, collections.OrderedDict])
+def test_the_order_of_a_dict_is_plain_pythons(f: Any, kind: Any) -> None:
+    others: list[Callable[[Any], Any]] = [
+        lambda d: d.clear(),
+        lambda d: d.pop("w", None),
+        lambda d: d.pop("b", None),
+        lambda d: d.update(w=7.0, b=8.0),
+        lambda d: d.setdefault("c", 5.0),
+    ]
+    for first in ({}, {"b": 1.0, "w": 2.0, "c": 3.0}):
+        for at in (1, 2, 3):
+            for k, other in enumerate(others):
+                changes = {at: other, at + 3: others[k - 1]}
+                found = _all_of(jit, f, kind(first), changes)
+                assert found == _all_of(lambda f: f, f, kind(first), changes)
+
+
+def test_the_order_in_which_a_jitted_function_inside_stores() -> None:
+    def made(transform: Callable[[Any], Any]) -> list[Any]:
+        d: dict[Any, Any] = {}
+        inner = transform(lambda x: _stored_last(d, x))
+
+        def f(x: Any) -> Any:
+            inner(x)
+            d["z"] = x
+            return x * 2.0
+
+        g, found = transform(f), []
+        for i in range(9):
+            if i == 4:
+                d.clear()
+            found.append((float(g(float(i))), repr(d)))
+        return found
+
+    assert made(jit) == made(lambda f: f)
