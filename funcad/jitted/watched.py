@@ -204,7 +204,7 @@ class Found:
             self._object(w, x)
 
     def _dict(self, w: Place, x: dict) -> None:
-        plain = type(x).__getitem__ is dict.__getitem__
+        plain = type(x).__getitem__ is dict.__getitem__ and not hasattr(type(x), "__missing__")
         if not _is_long(dict.values(x)):
             for k, v in dict.items(x):
                 if _is_plain_key(k):

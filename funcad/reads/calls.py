@@ -737,9 +737,9 @@ def _of_variable(observer: Observer, place: Any, f: Any, variable: Any, name: st
 
 
 def _entry_of(x: Any) -> tuple[str, Callable[[Any, Any], Any]]:
-    """The step to an entry of a mapping as Python's own methods read it: not by a `__getitem__` of the user's."""
-    plain = is_users_function(raw_of(type(x), "__getitem__")[1])
-    return ("entry", dict.__getitem__) if plain else ("item", operator.getitem)
+    """The step to an entry of a mapping as Python's own methods read it: by no `__getitem__` or `__missing__`."""
+    own_way = is_users_function(raw_of(type(x), "__getitem__")[1]) or hasattr(type(x), "__missing__")
+    return ("entry", dict.__getitem__) if own_way else ("item", operator.getitem)
 
 
 def _of_mapping(observer: Observer, f: Any, owner: Any, name: str, args: tuple, kwargs: dict) -> Any:

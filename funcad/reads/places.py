@@ -210,7 +210,7 @@ _SCOPE = {
     "_own": own,
     "_content": content,
     "_hidden": object.__getattribute__,
-    "_entry": dict.__getitem__,
+    "_entry": dict.get,
     "_called": _called,
     "_keys_of": keys_of,
     "_bytes_of": bytes_of,
@@ -226,7 +226,8 @@ STEPS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "attribute": (getattr, "{p}.{k}"),
     "hidden": (object.__getattribute__, "_hidden({p}, {c})"),  # of objects with a `__getattribute__` of their own
     "item": (lambda x, key: x[key], "{p}[{c}]"),
-    "entry": (lambda x, key: dict.__getitem__(x, key), "_entry({p}, {c})"),  # of objects with a `__getitem__` of their own
+    # of dicts with a `__getitem__` or a `__missing__` of their own, neither of which is called
+    "entry": (lambda x, key: dict.get(x, key, MISSING), "_entry({p}, {c}, _M)"),
     "get": (lambda x, key: x.get(key, MISSING), "{p}.get({c}, _M)"),
     "cell": (lambda x, key: x[key].cell_contents, "{p}[{k}].cell_contents"),
     "filled": (lambda x, key: content(x[key]), "_content({p}[{k}])"),  # the same, or nothing

@@ -509,7 +509,8 @@ def _read_item(observer: Observer, place: Place, x: Any, key: Any) -> Any:
             key += len(x)
         if key >= n:  # what the function has appended
             return found
-    return observer.read(place, "item", key, label, found)
+    step = "entry" if issubclass(kind, dict) and hasattr(kind, "__missing__") else "item"  # to look makes no entry
+    return observer.read(place, step, key, label, found)
 
 
 _ITEMS = (dict, list, tuple, types.MappingProxyType, collections.deque, bytearray, memoryview, array.array)

@@ -290,3 +290,20 @@ def test_the_order_in_which_a_jitted_function_inside_stores() -> None:
         return found
 
     assert made(jit) == made(lambda f: f)
+
+
+def test_to_look_at_an_entry_of_a_defaultdict_makes_none() -> None:
+    """At a call that finds it deleted."""
+    ways: list[Callable[[Any, Any], Any]] = [
+        lambda d, x: d.setdefault("w", x),
+        lambda d, x: x * d["w"] if "w" in d and d["w"] < 5.0 else x,
+        lambda d, x: d.get("w", x),
+        lambda d, x: d.pop("w", x),
+        lambda d, x: (d.popitem() if d else 0, d.setdefault("b", x))[1],
+    ]
+    for way in ways:
+        for at in (2, 3, 5):
+            changes = {0: lambda d: d.update(w=2.0), at: lambda d: d.clear(), at + 2: lambda d: d.update(w=3.0)}
+            changes[at + 3] = lambda d: d.pop("w", None)
+            start = lambda: collections.defaultdict(float)
+            assert _all_of(jit, way, start(), changes) == _all_of(lambda f: f, way, start(), changes)
