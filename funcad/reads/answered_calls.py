@@ -105,7 +105,7 @@ def _vars(observer: Observer, args: tuple, kwargs: dict) -> Any:
 def _length(observer: Observer, args: tuple, kwargs: dict) -> Any:
     if len(args) != 1 or type(args[0]) is Tracer:
         return MISSING
-    x = args[0]
+    x = observer.behind(args[0])
     method = method_of(observer, type(x), "__len__")
     if method is not None:
         return method(x)

@@ -743,6 +743,10 @@ def _entry_of(x: Any) -> tuple[str, Callable[[Any, Any], Any]]:
 
 
 def _of_mapping(observer: Observer, f: Any, owner: Any, name: str, args: tuple, kwargs: dict) -> Any:
+    if owner is not (inside := observer.behind(owner)):
+        if not issubclass(type(inside), dict) or not is_library(type(inside)):
+            return MISSING
+        owner = inside
     place: Any = observer.of(owner)
     if name == "copy" and issubclass(type(owner), os._Environ):
         observer.known_as(owner._data, observer.place(place, "attribute", "_data", place.label))

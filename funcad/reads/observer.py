@@ -41,7 +41,7 @@ from funcad.twin.twins import Untwinnable, is_twin
 
 from funcad.reads.places import (  # isort: skip
     INPUTS, Guards, Place, array_of, bytes_of, data_of, dict_of, elements_of, found_as, is_below, is_data, is_number, is_scalar,
-    key_of, keys_of, labels_of, needed, path_of, reference,
+    key_of, keys_of, labels_of, needed, path_of, reference, shown_by,
 )  # fmt: skip
 
 LISTS = (list, tuple, collections.deque)
@@ -570,10 +570,23 @@ class Observer:
         elif issubclass(kind, (set, frozenset)):
             self.guard(self.place(place, "again", "set", place.label), "set", elements_of(x))
             self._keyed(x, place)
+        elif kind is types.MappingProxyType:
+            inside = self.behind(x)
+            yield from self.parts(self.origin.get(id(inside)), inside, type(inside))
         elif issubclass(kind, (bytearray, memoryview)) or kind.__module__ == "array":
             self.guard(self.place(place, "memory", None, f"the contents of {place.label}"), "scalar", memoryview(x).tobytes())
         else:
             yield from self._attributes(place, x, kind)
+
+    def behind(self, x: Any) -> Any:
+        """The mapping that a proxy shows, which is what is read of it; anything else as it is."""
+        place = self.origin.get(id(x)) if type(x) is types.MappingProxyType else None
+        if place is None:
+            return x
+        inside = self.read(place, "shows", None, place.label, shown_by(x))
+        if not issubclass(type(inside), dict) or not is_library(type(inside)):  # the proxy calls methods that nobody sees
+            self.content(inside)
+        return inside
 
     def keys(self, place: Place, x: Any) -> None:
         """The keys of a dict are read, in their order."""

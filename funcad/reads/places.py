@@ -12,6 +12,7 @@ steps read attributes that were found in an object's or a class's own dict, so n
 from __future__ import annotations
 
 import builtins
+import gc
 import hashlib
 import marshal
 import threading
@@ -158,6 +159,11 @@ def own(x: Any, name: str) -> Any:
     return dict_of(x).get(name, MISSING)
 
 
+def shown_by(x: types.MappingProxyType[Any, Any]) -> Any:
+    """The mapping that a proxy shows."""
+    return gc.get_referents(x)[0]
+
+
 def call_key(args: tuple, kwargs: dict[str, Any]) -> tuple[Any, ...] | None:
     """The arguments of a call that is made again at each comparison, objects held weakly; None where they cannot be kept so."""
     key = [" ".join(kwargs)]
@@ -212,6 +218,7 @@ _SCOPE = {
     "_hidden": object.__getattribute__,
     "_entry": dict.get,
     "_called": _called,
+    "_shown_by": shown_by,
     "_keys_of": keys_of,
     "_bytes_of": bytes_of,
     "_same_data": same_data,
@@ -244,6 +251,7 @@ STEPS: dict[str, tuple[Callable[[Any, Any], Any], str]] = {
     "call": (lambda x, key: x(), "{p}()"),
     "called": (_called, "_called({p}, {c})"),  # of a function with a cache, see `call_key`
     "set": (lambda x, key: x.get(MISSING), "{p}.get(_M)"),  # of a context variable
+    "shows": (lambda x, key: shown_by(x), "_shown_by({p})"),  # of a proxy of a mapping
     "weak": (lambda x, key: key(), "{c}()"),  # an object that is found from nowhere
 }
 

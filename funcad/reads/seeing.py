@@ -233,7 +233,7 @@ class Seen(Hooks):
         if observer is None:
             return value
         observer.orders.opened(value)
-        return observer.handed(value)
+        return observer.handed(observer.behind(value))
 
     def enter(self, manager: Any, depth: int) -> Any:
         observer = state.observer
@@ -262,12 +262,13 @@ class Seen(Hooks):
                     return value if kept else truth
                 if raw_of(kind, name)[1] is not MISSING:
                     break
-        place = observer.of(value)
+        inside = observer.behind(value)
+        place = observer.of(inside)
         if place is not None:
             if kind is np.ndarray:
                 observer.content(value)
-            elif issubclass(kind, CONTAINERS):
-                observer.stores.measured(value)
+            elif issubclass(type(inside), CONTAINERS):
+                observer.stores.measured(inside)
                 observer.sized(place, len(value))
         return value
 
@@ -448,7 +449,7 @@ def item(x: Any, key: Any) -> Any:
     if type(key) is int and kind in _INDEXED:  # nothing is made later, and no code is the user's
         place = observer.origin.get(id(x)) if kind is not Tracer else None
         return x[key] if place is None else _read_item(observer, place, x, key)
-    x, key = now(x), all_now(key)
+    x, key = observer.behind(now(x)), all_now(key)
     kind = type(x)
     if kind is Tracer or kind.__module__.partition(".")[0] == "funcad":
         for k in key if type(key) is tuple else (key,):
@@ -547,6 +548,8 @@ def iterated(x: Any, depth: int) -> Any:
     if observer is None or kind is Tracer:
         return x
     observer.orders.opened(x, depth)
+    x = observer.behind(x)
+    kind = type(x)
     if not is_library(kind):
         method = method_of(observer, kind, "__iter__")
         if method is not None:
@@ -586,6 +589,7 @@ def _identity(observer: Observer, x: Any) -> Any:
 
 
 def _membership(observer: Observer, op: Any, a: Any, b: Any) -> Any:
+    b = observer.behind(b)
     kind = type(b)
     if not is_library(kind):
         method = method_of(observer, kind, "__contains__")

@@ -9,6 +9,7 @@ import dataclasses
 import heapq
 import operator
 import random
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -307,3 +308,51 @@ def test_to_look_at_an_entry_of_a_defaultdict_makes_none() -> None:
             changes[at + 3] = lambda d: d.pop("w", None)
             start = lambda: collections.defaultdict(float)
             assert _all_of(jit, way, start(), changes) == _all_of(lambda f: f, way, start(), changes)
+
+
+PROXIED: dict[str, Callable[[Any, Any], Any]] = {
+    **LOOKS,
+    "loop": lambda p, x: x * sum([p[k] for k in p]),
+    "keys": lambda p, x: x * len(p.keys()),
+    "spread": lambda p, x: x + sum({**p}.values()),
+    "copied": lambda p, x: x + sum(dict(p).values()),
+    "text": lambda p, x: x * len(str(p)),
+    "is there": lambda p, x: x if p else x * 3.0,
+    "is in": lambda p, x: x + p.get("k", 1.0) + ("k" in p),
+}
+del PROXIED["halved"]
+
+
+class Registry(collections.abc.Mapping[Any, Any]):
+    def __init__(self, d: dict[Any, Any]) -> None:
+        self.d = d
+
+    def __getitem__(self, key: Any) -> Any:
+        return self.d[key]
+
+    def __iter__(self) -> Any:
+        return iter(self.d)
+
+    def __len__(self) -> int:
+        return len(self.d)
+
+
+@pytest.mark.parametrize("name", PROXIED)
+@pytest.mark.parametrize("made", [lambda d: d, collections.OrderedDict, Registry])
+def test_what_a_proxy_of_a_mapping_shows(name: str, made: Any) -> None:
+    def all_of(transform: Callable[[Any], Any]) -> list[float]:
+        d: dict[Any, Any] = {}
+        inside = made(d)
+        d, proxy = inside.d if made is Registry else inside, types.MappingProxyType(inside)
+        g, found = transform(lambda x: PROXIED[name](proxy, x)), []
+        for i in range(9):
+            if i == 3:
+                d["k"] = 5.0
+            elif i == 5:
+                d["k"] = 1.0
+            elif i == 7:
+                d.clear()
+            found.append(float(g(2.0)))
+        return found
+
+    assert all_of(jit) == all_of(lambda f: f)
