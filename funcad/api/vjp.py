@@ -110,7 +110,13 @@ def linearized(
     )
 
 
-def _flat(f: Callable[..., Any], has_aux: bool, box: dict[str, Any], in_tree: Any, store: OutTree) -> Callable[..., list[Any]]:
+def _flat(
+    f: Callable[..., Any],
+    has_aux: bool,
+    box: dict[str, Any],
+    in_tree: Any,
+    store: OutTree,
+) -> Callable[..., list[Any]]:
     """f as a function of the leaves of its positional arguments, that gives leaves."""
     g = with_aux(f, box) if has_aux else f
 

@@ -422,7 +422,13 @@ def _pairs(name: str, dimension_numbers: Any) -> Any:
     return (pairs[0], pairs[1]), (pairs[2], pairs[3])
 
 
-def dot_general(lhs: Any, rhs: Any, dimension_numbers: Any, precision: Any = None, preferred_element_type: Any = None) -> Any:
+def dot_general(
+    lhs: Any,
+    rhs: Any,
+    dimension_numbers: Any,
+    precision: Any = None,
+    preferred_element_type: Any = None,
+) -> Any:
     """Sum of products over contracted axes, for each index of the batch axes; result: batch, free axes of lhs, of rhs.
 
     >>> dot_general(np.ones((2, 3)), np.ones((2, 3)), (((1,), (1,)), ((0,), (0,))))

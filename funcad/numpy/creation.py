@@ -240,7 +240,16 @@ def empty(shape: Any, dtype: Any = None, order: str = "C", *, device: Any = None
     return library(device, like).empty(_size(shape), dtype, order)
 
 
-def eye(N: Any, M: Any = None, k: Any = 0, dtype: Any = None, order: str = "C", *, device: Any = None, like: Any = None) -> Any:
+def eye(
+    N: Any,
+    M: Any = None,
+    k: Any = 0,
+    dtype: Any = None,
+    order: str = "C",
+    *,
+    device: Any = None,
+    like: Any = None,
+) -> Any:
     """`numpy.eye`, with device= and like= (an array) to make it elsewhere.
 
     >>> import funcad

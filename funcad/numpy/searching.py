@@ -230,7 +230,15 @@ def _order_given(kind: Any, order: Any, stable: Any) -> dict[str, Any]:
     return {name: v for name, v in (("kind", kind), ("order", order), ("stable", stable)) if v is not None}
 
 
-def sort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: bool = False) -> Any:
+def sort(
+    a: Any,
+    axis: Any = -1,
+    kind: Any = None,
+    order: Any = None,
+    *,
+    stable: Any = None,
+    descending: bool = False,
+) -> Any:
     """`numpy.sort`; the derivative goes to where the elements came from. `descending` is NumPy 2.5's: NaN is last.
 
     >>> import numpy as np, funcad.numpy as fnp
@@ -258,7 +266,15 @@ def _argsort(
     return sorting.argsort(x, axis, stable=bool(stable) or kind in ("stable", "mergesort"))
 
 
-def argsort(a: Any, axis: Any = -1, kind: Any = None, order: Any = None, *, stable: Any = None, descending: Any = False) -> Any:
+def argsort(
+    a: Any,
+    axis: Any = -1,
+    kind: Any = None,
+    order: Any = None,
+    *,
+    stable: Any = None,
+    descending: Any = False,
+) -> Any:
     """`numpy.argsort`; `descending` is NumPy 2.5's, NaN is last: equal elements stay in their order.
 
     >>> import numpy as np, funcad.numpy as fnp

@@ -261,7 +261,14 @@ def _constant(x: Any) -> Any:
     return stop_gradient(x) if type(x) is Tracer else x
 
 
-def categorical(key: Any, logits: Any, axis: int = -1, shape: Any = None, replace: bool = True, mode: str | None = None) -> Any:
+def categorical(
+    key: Any,
+    logits: Any,
+    axis: int = -1,
+    shape: Any = None,
+    replace: bool = True,
+    mode: str | None = None,
+) -> Any:
     """Numbers of categories, with probabilities proportional to exp(logits).
 
     Parameters
@@ -760,7 +767,14 @@ def _weighted(key: Any, p: Any, n: int, shape: tuple, draws: int, replace: bool,
     return top_k(gumbel(key, (n,), dtype, mode) + logs, draws)[1]
 
 
-def multivariate_normal(key: Any, mean: Any, cov: Any, shape: Any = None, dtype: Any = None, method: str = "cholesky") -> Any:
+def multivariate_normal(
+    key: Any,
+    mean: Any,
+    cov: Any,
+    shape: Any = None,
+    dtype: Any = None,
+    method: str = "cholesky",
+) -> Any:
     """Normal vectors of a mean and a covariance.
 
     Parameters

@@ -61,7 +61,13 @@ class Prepared:
     array([1., 0., 2., 1., 3., 2.])
     """
 
-    def __init__(self, pattern: Matrix, compression: Compression, elements: Callable[..., Any], shapes: list[Any]):
+    def __init__(
+        self,
+        pattern: Matrix,
+        compression: Compression,
+        elements: Callable[..., Any],
+        shapes: list[Any],
+    ):
         self.sparsity = pattern
         self._elements = elements
         self._shapes = shapes

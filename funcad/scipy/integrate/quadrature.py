@@ -269,7 +269,13 @@ def _traced(*values: Any) -> bool:
     return any(type(x) is Tracer for x in tree.leaves(values))
 
 
-def nquad(func: Callable[..., Any], ranges: Sequence[Any], args: Any = (), opts: Any = None, full_output: bool = False) -> Any:
+def nquad(
+    func: Callable[..., Any],
+    ranges: Sequence[Any],
+    args: Any = (),
+    opts: Any = None,
+    full_output: bool = False,
+) -> Any:
     """`scipy.integrate.nquad` of a real function: (integral, error), differentiable in limits, args and what is closed over.
 
     With traced values the error is that of the outermost integral, and full_output is refused.

@@ -292,7 +292,16 @@ def laplace(input: Any, output: Any = None, mode: Any = "reflect", cval: Any = 0
     return total
 
 
-def _of_gaussians(input: Any, sigma: Any, order: int, output: Any, mode: Any, cval: Any, axes: Any, options: dict) -> list[Any]:
+def _of_gaussians(
+    input: Any,
+    sigma: Any,
+    order: int,
+    output: Any,
+    mode: Any,
+    cval: Any,
+    axes: Any,
+    options: dict,
+) -> list[Any]:
     """The derivatives of that order of the smoothed image, along one axis after the other."""
     x = array_of(input)
     dtype = output_dtype(output, x)

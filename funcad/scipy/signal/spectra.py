@@ -81,7 +81,12 @@ class _Segments(NamedTuple):
     padded: bool = False
 
 
-def _spectra(signals: list[Any], axis: int, fs: Any, options: _Segments) -> tuple[Any, Any, list[Any], np.ndarray, bool, int]:
+def _spectra(
+    signals: list[Any],
+    axis: int,
+    fs: Any,
+    options: _Segments,
+) -> tuple[Any, Any, list[Any], np.ndarray, bool, int]:
     """(frequencies, times, transforms (..., segments, frequencies) of each signal, window, is onesided, nfft)."""
     window, nperseg, noverlap, nfft, detrend, onesided, boundary, padded = options
     if boundary not in ("even", "odd", "constant", "zeros", None):
