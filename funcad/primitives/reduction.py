@@ -34,6 +34,7 @@ from funcad.primitives.transcendental import exp
 # the tangent equally, as `max` does: the last element's derivative is that of the reduction.
 
 
+_RUN = 25  # elements in Python floats take as long as one call of NumPy
 _FEW_LANES = 4  # so few independent recurrences are quicker in Python floats than as NumPy calls on tiny rows
 
 
@@ -103,9 +104,20 @@ def _recurrence_impl(xp: Any, b: Any, a: Any, *, axis: int, reverse: bool) -> An
 def _few_lanes(result: Any, b: Any, a: Any) -> None:
     for lane in np.ndindex(b.shape[1:]):
         where = (slice(None), *lane)
-        factors, column = a[where].tolist(), b[where].tolist()
+        factors, own = a[where], b[where]
+        turns = np.flatnonzero(factors[1:] != 1.0) + 1
+        if len(turns) * _RUN < len(own):  # between them these are sums
+            sums, before = own.astype(float), 0
+            for k in (*turns.tolist(), len(own)):
+                np.add.accumulate(sums[before:k], out=sums[before:k])
+                if k < len(own):
+                    sums[k] += factors[k] * sums[k - 1]
+                before = k
+            result[where] = sums
+            continue
+        known, column = factors.tolist(), own.tolist()
         for k in range(1, len(column)):
-            column[k] += factors[k] * column[k - 1]
+            column[k] += known[k] * column[k - 1]
         result[where] = column
 
 
@@ -249,6 +261,9 @@ def _weights_impl(xp: Any, x: Any, out: Any, *, axis: int, reverse: bool) -> lis
     starts = xp.ones(x.shape, bool)
     now, before = along(x.ndim, axis, slice(1, None)), along(x.ndim, axis, slice(None, -1))
     starts[now] = (out[now] != out[before]) & ((out[now] == out[now]) | (out[before] == out[before]))
+    if xp is np and not (tied > starts).any():  # none is tied with another one
+        weights = [np.ones(x.shape, x.dtype), np.where(tied, 0.0, 1.0).astype(x.dtype)]
+        return [_flipped(y, axis, reverse) for y in (tied, *weights)]
     total = xp.cumsum(tied, axis=axis)
     base = xp.where(starts, total - 1, 0)
     base = np.maximum.accumulate(base, axis=axis) if xp is np else accumulate_by_doubling(xp.maximum, base, axis)

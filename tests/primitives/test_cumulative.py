@@ -121,3 +121,30 @@ def test_dtypes_are_kept(dtype):
         cotangent = funcad.vjp(f, x)[1](out)[0]
         assert out.dtype == tangent.dtype == cotangent.dtype == funcad.jit(f)(x).dtype == dtype
     assert c.cumsum(np.ones(3, np.int8), 0).dtype == np.int8
+
+
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("factors", [[1.0], [0.0, 1.0], [0.0, 0.5, 1.0], [-2.0, 1.0], [np.nan, 1.0]], ids=str)
+def test_recurrences_that_are_mostly_sums(factors, reverse):
+    """Runs of factors 1 are sums of NumPy's; the same as step by step."""
+    rng = np.random.default_rng(5)
+    for n in (1, 2, 30, 400):
+        b = rng.normal(size=n)
+        a = np.where(rng.random(n) < 0.02, rng.choice(factors, size=n), 1.0)
+        steps = range(n)[::-1] if reverse else range(n)
+        expected, last = np.zeros(n), 0.0
+        for k in steps:
+            expected[k] = last = b[k] + (a[k] * last if k != steps[0] else 0.0)
+        for found in (linear_recurrence(b, a, 0, reverse), linear_recurrence(b[:, None], a[:, None], 0, reverse)[:, 0]):
+            np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("extremum", [np.maximum, np.minimum])
+def test_running_extrema_without_ties_and_with_them(extremum):
+    x, weights = np.random.default_rng(6).normal(size=300), np.cos(np.arange(300.0))
+    f = lambda y: np.sum(weights * extremum.accumulate(y))
+    for y in (x, np.round(x, 1), np.zeros(300)):
+        tied = np.tril(extremum.accumulate(y)[:, None] == y)  # with the i-th result: equal shares
+        expected = weights @ (tied / tied.sum(axis=1, keepdims=True))
+        np.testing.assert_allclose(funcad.grad(f)(y), expected, atol=1e-12)
+        np.testing.assert_allclose(funcad.jit(funcad.grad(f))(y), expected, atol=1e-12)
