@@ -152,8 +152,7 @@ def _block_until_ready(x: Any) -> Any:
 def _to_device(x: Any, device: Any, /, *, stream: Any = None) -> Any:
     if stream is not None:
         raise ValueError(
-            "x.to_device of a traced value takes no stream: it is moved when the program runs.\n"
-            "Remedy: leave stream out."
+            "x.to_device of a traced value takes no stream: it is moved when the program runs.\nRemedy: leave stream out."
         )
     name, _, number = str(device).partition(":")
     if name not in ("cpu", "cuda", "gpu", "cupy") or number and not number.isdigit():
@@ -277,23 +276,26 @@ class _MemoryFlags:
     _SHORT = {"C": "c_contiguous", "F": "f_contiguous", "W": "writeable", "O": "owndata", "A": "aligned"}
 
     def __init__(self, x: Any):
-        self._x = x
+        object.__setattr__(self, "_x", x)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if value is not True and not runs_own_code():  # which nobody writes behind its back
+            self._x.setflags(**{{"writeable": "write", "aligned": "align"}.get(name, name): value})
 
     def __getattr__(self, name: str) -> Any:
-        x = self._x
         if name in ("writeable", "owndata", "aligned"):
-            return name != "writeable" or hasattr(x.__class__, "__len__")  # NumPy's numbers cannot be written
-        return getattr(_layout(x, "flags").flags, name)
+            return name != "writeable" or hasattr(self._x.__class__, "__len__")  # NumPy's numbers cannot be written
+        return getattr(_layout(self._x, "flags").flags, name)
 
-    def __getitem__(self, key: str) -> Any:
-        return getattr(self, self._SHORT.get(key, key.lower()))
+    __getitem__ = lambda self, key: getattr(self, self._SHORT.get(key, key.lower()))
+    __setitem__ = lambda self, key, value: setattr(self, self._SHORT.get(key, key.lower()), value)
 
 
 def _layout(x: Any, name: str) -> np.ndarray:
     layout = strides.layout_of(x)
-    if layout is None and name == "flags" and runs_own_code():
-        return np.empty(shape_of(x))  # what a library's code asks for before it calls compiled code
     if layout is None:
+        if name == "flags" and runs_own_code():
+            return np.empty(shape_of(x))  # what a library's code asks for before it calls compiled code
         raise TypeError(
             f"x.{name} of a traced {aval_of(x)}{where_am_i()} asks how it lies in memory, which is not known here: only of "
             "arguments, captured arrays, their views, and what was computed from them element by element or by sums.\n"

@@ -442,6 +442,11 @@ def test_arrays_have_what_numpys_have_or_say_why_not():
         for name, args in (("resize", (3,)), ("setflags", ())):
             with pytest.raises(TypeError, match="Remedy: "):
                 getattr(x, name)(*args)
+        x.flags.writeable = x.flags["W"] = True  # as it is
+        with pytest.raises(TypeError, match="setflags.*\n*.*Remedy: "):
+            x.flags.writeable = False
+        with pytest.raises(TypeError, match="setflags.*\n*.*Remedy: "):
+            x.flags["WRITEABLE"] = False
         return x
 
     funcad.jit(f)(X)
