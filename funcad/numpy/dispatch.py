@@ -607,8 +607,15 @@ def _reduceat(
         ufunc.reduceat(np.zeros(n, aval_of(x).dtype), starts)  # NumPy's error
     ends = [max(i + 1, j) for i, j in zip(starts, [*starts[1:], n])]
     options = {} if dtype is None else {"dtype": dtype}
-    parts = [implementation(x[i:j], axis=0, keepdims=False, **options) for i, j in zip(starts, ends)]
-    return np.moveaxis(np.stack(parts), 0, axis)
+    parts, i = [], 0
+    while i < len(starts):  # those of one size that follow each other are rows
+        first, begin, size = i, starts[i], ends[i] - starts[i]
+        while i < len(starts) and starts[i] == begin + (i - first) * size == ends[i] - size:
+            i += 1
+        rows = np.reshape(x[begin : begin + (i - first) * size], (i - first, size, *np.shape(x)[1:]))
+        part = implementation(rows, axis=1, keepdims=False, **options)
+        parts.append(part if size > 1 else rows[:, 0].astype(aval_of(part).dtype))  # hypot of one element is no sum
+    return np.moveaxis(np.concatenate(parts), 0, axis)
 
 
 def _one_after_another(
