@@ -45,7 +45,7 @@ def _unique(
 ) -> Any:
     ar = array_of(ar)
     if axis is None and can_count(ar):
-        size = count_of(_sorted_first(ar, equal_nan)[2])
+        size = count_of(_sorted_first(ar, equal_nan, return_index or return_inverse)[2])
         return unique(ar, return_index, return_inverse, return_counts, equal_nan=equal_nan, size=size)
     value = _value(ar, "unique")
     find: Any = np.unique
@@ -78,7 +78,7 @@ def unique(
     if axis is not None:
         raise TypeError("funcad.numpy.unique: size= goes with axis=None; leave one of them out")
     shape = shape_of(array_of(ar))
-    x, order, first = _sorted_first(ar, equal_nan)
+    x, order, first = _sorted_first(ar, equal_nan, return_index or return_inverse)
     n = shape_of(x)[0]
     if not n and size:
         if fill_value is None:
@@ -90,19 +90,22 @@ def unique(
         missing = ramp_like(size, x) >= count
         values = take(x, places)
         values = values if fill_value is None else np.where(missing, convert(array_of(fill_value), aval_of(x).dtype), values)
-        (zeros,) = on_device_of((np.zeros(n, np.intp),), (x,))
-        inverse = indexing.at(zeros)[order].set(np.cumsum(first) - 1)
-        ends = np.where(ramp_like(size + 1, x) < count, kept_positions(first, size + 1)[0], n)
-        results = [values, take(order, places), np.reshape(inverse, shape), np.diff(ends)]
+        results = [values, None, None, None]
+        if order is not None:
+            (zeros,) = on_device_of((np.zeros(n, np.intp),), (x,))
+            inverse = indexing.at(zeros)[order].set(np.cumsum(first) - 1)
+            results[1:3] = take(order, places), np.reshape(inverse, shape)
+        if return_counts:
+            results[3] = np.diff(np.where(ramp_like(size + 1, x) < count, kept_positions(first, size + 1)[0], n))
     wanted = [results[0], *[r for r, w in zip(results[1:], (return_index, return_inverse, return_counts)) if w]]
     return tuple(wanted) if len(wanted) > 1 else wanted[0]
 
 
-def _sorted_first(ar: Any, equal_nan: bool = True) -> tuple[Any, Any, Any]:
-    """(the elements in order, where they came from, which of them are the first of equal ones)."""
+def _sorted_first(ar: Any, equal_nan: bool = True, ordered: bool = True) -> tuple[Any, Any, Any]:
+    """(the elements in order, where they came from if that is wanted, which of them are the first of equal ones)."""
     x = ravelled(array_of(ar))
-    order = np.argsort(x, stable=True)
-    x = take(x, order)
+    order = np.argsort(x, stable=True) if ordered else None
+    x = np.sort(x) if order is None else take(x, order)
     n = shape_of(x)[0]
     if not n:
         return x, order, np.zeros(0, bool)
