@@ -142,7 +142,10 @@ def is_library(found: Any) -> bool:
 
 def own_method(x: Any, name: str) -> Any:
     """A method of Python's of a container, not what a class of the user's makes of it."""
-    return next(base.__dict__[name] for base in type(x).__mro__ if name in base.__dict__ and is_library(base))
+    kind = type(x)
+    if kind is dict or kind is list:
+        return getattr(kind, name)
+    return next(base.__dict__[name] for base in kind.__mro__ if name in base.__dict__ and is_library(base))
 
 
 _SLOTS = (types.BuiltinFunctionType, types.MethodDescriptorType, types.WrapperDescriptorType, types.MethodWrapperType)

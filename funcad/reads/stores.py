@@ -477,7 +477,7 @@ def write_back(
     What was found at a place is what stood there before anything was stored.
     """
     shared = [*outputs, *arguments]
-    holders = [value_at(s.place, f) for s in stores]
+    held = {place: value_at(place, f) for place in {s.place for s in stores}}
     standing: dict[Any, Any] = {}
     for s in stores:
         for _, of in s.arrays:
@@ -487,7 +487,8 @@ def write_back(
                 standing[of] = value_at(of, f)
     values: list[Any] = []  # that were stored
     it = iter(outputs)
-    for s, x in zip(stores, holders):
+    for s in stores:
+        x = held[s.place]
         leaves = [next(it) for _ in range(s.count)]
         for k, i in s.shared:
             if i < len(shared) and (type(shared[i]) is not Tracer or observer is not None):
