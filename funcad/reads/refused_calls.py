@@ -42,6 +42,10 @@ _BY_NAME = {
     ("pdb", "set_trace"): "pdb.set_trace stops at each call",
     ("numpy.random", "RandomState.set_state"): "np.random.set_state sets a generator",
     ("numpy", "memmap"): "np.memmap reads or writes a file",
+    **{
+        ("scipy.special._ufuncs", name): f"scipy.special.{name} says what SciPy's functions do at a singularity, when they run"
+        for name in ("errstate", "seterr", "geterr")
+    },
     **{("uuid", name): f"uuid.{name} gives another answer at each call" for name in ("uuid1", "uuid4")},
 }
 

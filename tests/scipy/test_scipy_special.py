@@ -395,3 +395,37 @@ def test_wright_bessel_by_its_second_parameter_at_zero(a: float, x: float, expec
     f = lambda b: scipy.special.wright_bessel(a, b, x)
     expected = (4 * f(1e-5) - 3 * f(0.0) - f(2e-5)) / 2e-5 if expected is None else expected
     assert all_ways(grad(f), 0.0) == pytest.approx([expected] * 6, rel=1e-7)
+
+
+def in_errstate(x):
+    with scipy.special.errstate(singular="raise"):
+        try:
+            return scipy.special.gammaln(x)
+        except scipy.special.SpecialFunctionError:
+            return 0.0 * x
+
+
+def sets_errors(x):
+    before = scipy.special.seterr(singular="raise")
+    try:
+        return scipy.special.gammaln(x)
+    except scipy.special.SpecialFunctionError:
+        return 0.0 * x
+    finally:
+        scipy.special.seterr(**before)
+
+
+def asks_for_errors(x):
+    return x if scipy.special.geterr()["singular"] == "raise" else -x
+
+
+@pytest.mark.parametrize("f, name", [(in_errstate, "errstate"), (sets_errors, "seterr"), (asks_for_errors, "geterr")])
+def test_what_special_functions_do_at_a_singularity_is_seen_by_jit(f, name):
+    j = funcad.jit(f)
+    with pytest.warns(funcad.NotCompiledWarning, match=f"scipy.special.{name} says what SciPy's functions do"):
+        assert j(3.0) == f(3.0)
+    assert [j(x) for x in (2.5, -1.0, -2.0)] == [f(x) for x in (2.5, -1.0, -2.0)]
+    with scipy.special.errstate(singular="raise"):
+        assert j(3.0) == f(3.0)
+    if name != "geterr":
+        assert grad(lambda x: j(x))(2.5) == grad(f)(2.5)
