@@ -33,6 +33,7 @@ from funcad.configuration import config
 from funcad.host.devices import enter, error_mode
 from funcad.host.where import is_internal, noted, outside, state, written_for_others
 from funcad.ir.trace import next_level
+from funcad.ir.tracer import Tracer
 from funcad.jitted.account import COSTS
 from funcad.jitted.path_entries import LARGE, Resting
 from funcad.jitted.paths import LONGEST
@@ -60,20 +61,35 @@ def is_observed(core: Any, key: Any, leaves: list) -> bool:
 
 def may_run_itself(core: Any, key: Any, leaves: list) -> bool:
     """May f itself be run in the place of a trace?"""
+    if state.before_effect is not None or Tracer in map(type, leaves) or _is_ours(core.f):
+        return False
+    return _runs_plainly(core, key, leaves)
+
+
+def may_replace(core: Any, key: Any, leaves: list) -> bool:
+    """May f itself be run where a trace fails? Then its arguments may be those of a derivative, or lanes of vmap."""
+    return OBSERVES and _runs_plainly(core, key, leaves)
+
+
+def _runs_plainly(core: Any, key: Any, leaves: list) -> bool:
     if not core.guards or core.inline or core.donate_nums or core.donate_names:
         return False
-    if state.staging is not None or state.abstract is not None or state.before_effect is not None or state.checked is not None:
+    if state.staging is not None or state.abstract is not None or state.checked is not None:
         return False
     if key.axes or state.debug_checks or key.device != "cpu" or key.arrays is not np.ndarray:
         return False
     if processes_here or over_processes() or (core.not_compiled or config.not_compiled) == "raise":
         return False
-    f = _own(core.f)
-    code = getattr(f, "__code__", None)
-    if code is not None and (is_internal(code.co_filename) or written_for_others(f)):
+    if written_for_others(_own(core.f)):
         return False
-    others = set(map(type, leaves)) - _PLAIN
+    others = set(map(type, leaves)) - _PLAIN - {Tracer}
     return (not others or all([issubclass(kind, np.generic) for kind in others])) and _is_plain(key.in_tree)
+
+
+def _is_ours(f: Any) -> bool:
+    """Is it a function of funcad's?"""
+    code = getattr(_own(f), "__code__", None)
+    return code is not None and is_internal(code.co_filename)
 
 
 def may_wait(f: Any) -> bool:

@@ -796,7 +796,7 @@ class Core:
                             making.enter_context(many_objects())
                         try:
                             tracing = Tracing(self, args, kwargs, in_tree, avals, leaves, result, most)
-                            entry = tracing.entry(ran or itself and first_calls.OBSERVES)
+                            entry = tracing.entry(ran or result is not None and first_calls.may_replace(self, key, came))
                         except Abandoned:
                             most = -1
                         if most == -1:

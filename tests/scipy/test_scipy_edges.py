@@ -6,11 +6,14 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.interpolate
 import scipy.ndimage
+import scipy.spatial
 import scipy.special
 import scipy.stats
 
-from funcad import grad, jit, random, vmap
+from funcad import grad, jit, jvp, random, vmap
+from funcad.jitted import first_calls
 from funcad.scipy import interpolate, linalg, ndimage, special, stats
 from funcad.scipy.sparse.linalg import bicgstab, cg, gmres
 
@@ -168,3 +171,50 @@ def test_singular_values_of_a_matrix_that_is_not_finite_leave_the_others_alone(b
             found = jit(vmap(grad(f)))(stack)
             np.testing.assert_allclose(found[0], grad(f)(A), rtol=1e-9, atol=1e-12)
             assert np.isnan(found[1]).any()
+
+
+# -- what needs real arrays: a jitted function that calls it runs un-jitted
+
+ONE = np.ones(2)
+POINTS = np.random.default_rng(0).normal(size=(9, 2))
+PLACES = np.arange(7.0)
+
+
+def looks_up(v):
+    return scipy.interpolate.interp1d(PLACES, v, kind="cubic")(0.1 * v[:2] + 1.0)
+
+
+def finds_neighbours(v):
+    return scipy.spatial.KDTree(POINTS).query(v[:2], k=2)[0]
+
+
+def counts_pairs(v):
+    return scipy.stats.kendalltau(v, v[::-1] * v[0])[0] + v.sum()
+
+
+def writes_first(f):
+    def writing(v):
+        z = ONE.copy()
+        z[0] = v[0]
+        return f(v) * z[0]
+
+    return writing
+
+
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning", "ignore::funcad.errors.UncertifiedDerivativeWarning")
+@pytest.mark.parametrize("calls", [0, 3])
+@pytest.mark.parametrize("writes", [False])
+@pytest.mark.parametrize("f", [looks_up, finds_neighbours, counts_pairs])
+def test_a_function_that_needs_real_arrays_runs_unjitted_under_transforms_too(f, writes, calls, monkeypatch):
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
+    g = writes_first(f) if writes else f
+    v, t = np.cos(PLACES), np.sin(PLACES)
+    total = lambda g: lambda v: np.sum(g(v))
+    ways = [lambda g: grad(total(g))(v), lambda g: jvp(g, (v,), (t,))[1], lambda g: jvp(total(g), (v,), (t,))[1]]
+    if f is not looks_up:  # which checks bounds, of no lane alone
+        ways.append(lambda g: vmap(g)(np.stack([v, v + 0.1])))
+    for way in ways:
+        j = jit(g)
+        for _ in range(calls):
+            np.testing.assert_array_equal(j(v), g(v))
+        np.testing.assert_allclose(way(j), way(g), rtol=1e-12)
