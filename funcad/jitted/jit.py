@@ -56,19 +56,8 @@ from funcad.reads.stores import lock, write_back
 from funcad.tree.same import itself
 
 from funcad.api.border import (  # isort: skip
-    Remade,
-    api,
-    binds,
-    called,
-    check_function,
-    check_leaves,
-    dress_as,
-    is_method,
-    is_no_argument,
-    name_of,
-    own_memory,
-    positional_names,
-    sees_order,
+    Remade, api, binds, called, check_function, check_leaves, dress_as, is_method, is_no_argument, name_of, own_memory,
+    positional_names, runs, sees_order,
 )
 
 _MOST_TRIES = 8  # calls of one call, because others changed what it reads
@@ -452,7 +441,7 @@ class Core:
     def enter(self, /, *args: Any, **kwargs: Any) -> Any:
         """The general way: every call that no written call takes."""
         if state.jit_disabled:
-            return self.f(*args, **kwargs)
+            return runs(self.f)(*args, **kwargs)
         try:
             if self.method and self.is_called_on(args):  # `Class.method(instance, ...)`
                 return self.of_objects()(*args, **kwargs)
@@ -644,7 +633,7 @@ class Core:
     def _at_last(self, refusal: Refusal | None, args: tuple, kwargs: dict) -> Any:
         """What f gives, whose effects that have happened in this call do not happen again."""
         if refusal is None or not refusal.happened:
-            return self.f(*args, **kwargs)
+            return runs(self.f)(*args, **kwargs)
         why = f"{name_of(self.f)} cannot be compiled, and this call, which has found that out, has had effects: {refusal}."
         error = refusal.error or PathError(f"{why}\nRemedy: call it again; from now on it runs un-jitted.")
         if not all([name for name, _ in refusal.happened]):

@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from funcad.api.border import name_of
 from funcad.backends.interpreter import counters
-from funcad.errors import RandomStateError
+from funcad.errors import BufferNeeded, RandomStateError
 from funcad.host.progress import many_objects
 from funcad.host.where import setting, state
 from funcad.ir.aval import aval_of
@@ -176,7 +176,15 @@ class Tracing:
             pass
         if again is None:
             raise failed
-        self._run_of(again, recorder)
+        lacks = False
+        try:
+            self._run_of(again, recorder)
+        except (TypeError, ValueError) as error:
+            lacks = any([isinstance(e, BufferNeeded) for e in (error, error.__cause__)])
+            if not lacks:
+                raise
+        if lacks:  # what was lent to the twin
+            raise failed
         raise Refusal(f"it fails while jit looks at what it reads, {type(failed).__name__}: {failed}", "") from failed
 
     def _run_of(self, attempt: Attempt, recorder: Recorder | None) -> tuple[Jaxpr, list]:

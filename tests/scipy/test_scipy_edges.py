@@ -6,13 +6,14 @@ import itertools
 
 import numpy as np
 import pytest
+import scipy.cluster.hierarchy
 import scipy.interpolate
 import scipy.ndimage
 import scipy.spatial
 import scipy.special
 import scipy.stats
 
-from funcad import grad, jit, jvp, random, vmap
+from funcad import disable_jit, grad, jit, jvp, random, vmap
 from funcad.jitted import first_calls
 from funcad.scipy import interpolate, linalg, ndimage, special, stats
 from funcad.scipy.sparse.linalg import bicgstab, cg, gmres
@@ -203,7 +204,7 @@ def writes_first(f):
 
 @pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning", "ignore::funcad.errors.UncertifiedDerivativeWarning")
 @pytest.mark.parametrize("calls", [0, 3])
-@pytest.mark.parametrize("writes", [False])
+@pytest.mark.parametrize("writes", [False, True])
 @pytest.mark.parametrize("f", [looks_up, finds_neighbours, counts_pairs])
 def test_a_function_that_needs_real_arrays_runs_unjitted_under_transforms_too(f, writes, calls, monkeypatch):
     monkeypatch.setattr(first_calls, "OBSERVES", True)
@@ -218,3 +219,18 @@ def test_a_function_that_needs_real_arrays_runs_unjitted_under_transforms_too(f,
         for _ in range(calls):
             np.testing.assert_array_equal(j(v), g(v))
         np.testing.assert_allclose(way(j), way(g), rtol=1e-12)
+
+
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+def test_where_jit_is_disabled_what_a_function_makes_is_lent_to_it_too():
+    j = jit(writes_first(np.sum))
+    with disable_jit():
+        np.testing.assert_array_equal(grad(lambda v: j(v))(PLACES), grad(writes_first(np.sum))(PLACES))
+
+
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+def test_an_array_is_written_before_what_needs_a_real_one(monkeypatch):
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
+    f = lambda v: scipy.cluster.hierarchy.linkage(v.reshape(-1, 2))[0, 2]
+    j, v = jit(writes_first(f)), np.arange(8.0) ** 2 + 1.0
+    assert [j(v + i) for i in range(4)] == [writes_first(f)(v + i) for i in range(4)]
