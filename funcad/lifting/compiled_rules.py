@@ -279,7 +279,7 @@ def _nearest(theirs: Any, obs: Any, code_book: Any) -> tuple[Any, Any]:
     code = fnp.argmin(square, axis=1)
     least = fnp.take_along_axis(square, code[:, None], 1)[:, 0]
     apart = least > 0  # a row that is alone is its own mean, and stays so
-    return code, fnp.where(apart, fnp.sqrt(fnp.where(apart, least, 1.0)), 0.0)
+    return fnp.astype(code, np.int32), fnp.where(apart, fnp.sqrt(fnp.where(apart, least, 1.0)), 0.0)
 
 
 def _means(theirs: Any, obs: Any, labels: Any, n: int) -> tuple[Any, Any]:

@@ -292,3 +292,22 @@ def test_complex_systems():
         np.testing.assert_allclose(f(V + 0.5j), np.linalg.solve(a, V + 0.5j), rtol=1e-10)
         _, pull = vjp(f, V + 0.5j)
         np.testing.assert_allclose(pull(V - 1j)[0], np.linalg.solve(a.T, V - 1j), rtol=1e-9)
+
+
+# -- shapes and errors are SciPy's
+
+
+@pytest.mark.parametrize("driver", [None, "gelsd", "gelss", "gelsy"])
+@pytest.mark.parametrize("b", [B[:, 0], B[:, :1], B])
+@pytest.mark.parametrize("rows", [2, 3])
+def test_least_squares_gives_what_its_driver_gives(driver, b, rows):
+    a, b = A[:rows, :2], b[:rows]
+    f = lambda a: scipy.linalg.lstsq(a, b, lapack_driver=driver)
+    expected, seen = f(a), []
+    grad(lambda a: (seen.append(f(a)), np.sum(seen[-1][0]))[1])(a)
+    lanes = [None if y is None else y[0] for y in vmap(f)(a[None])]
+    for found in (jit(f)(a), lanes, seen[0]):
+        for x, y in zip(expected, found, strict=True):
+            assert np.shape(x) == np.shape(y) and (x is None) == (y is None)
+            if x is not None and np.ndim(x):
+                np.testing.assert_allclose(np.asarray(y, float), x, rtol=1e-9, atol=1e-14)

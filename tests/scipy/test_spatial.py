@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import spatial as theirs
+from scipy.cluster.vq import vq
 from scipy.spatial import distance as their_distance
 from scipy.spatial.transform import Rotation as TheirRotation
 from scipy.spatial.transform import Slerp as TheirSlerp
@@ -215,3 +216,18 @@ def test_second_derivatives_of_a_mean_rotation(n: int) -> None:
     jitted = fc.jit(fc.hessian(f))
     for found in (fc.hessian(f)(q), jitted(q), jitted(q), jitted(q)):
         np.testing.assert_allclose(found, differences, atol=1e-7 * max(1.0, abs(differences).max()))
+
+
+def test_rotations_that_are_single_compare_as_scipys() -> None:
+    one, other = TURNS[0], TURNS[1]
+    for row in (one, TURNS):
+        f = lambda a, row=row: TheirRotation.from_rotvec(a).approx_equal(TheirRotation.from_rotvec(row))
+        for a in (one, other):
+            expected, found = f(a), traced(f, a)
+            assert np.shape(found) == np.shape(expected) and np.array_equal(found, expected)
+
+
+def test_codes_of_a_code_book_are_int32() -> None:
+    f = lambda a: vq(a, B)[0]
+    for found in (f(A), fc.jit(f)(A), fc.vmap(f)(A[None])[0]):
+        assert found.dtype == np.int32 and np.array_equal(found, f(A))

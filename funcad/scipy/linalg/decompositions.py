@@ -457,11 +457,23 @@ def lstsq(
     check_finite: bool = True,
     lapack_driver: Any = None,
 ) -> Any:
-    """(x, residues, rank, singular values) of the least squares problem a x = b, for constant rank; all drivers give the same.
+    """(x, residues, rank, singular values) of the least squares problem a x = b, for constant rank; all drivers find the same.
+
+    "gelsy" gives no residues and no singular values, as in SciPy.
 
     >>> import numpy as np, funcad
     >>> funcad.grad(lambda b: funcad.scipy.linalg.lstsq(np.ones((2, 1)), b)[0][0])(np.ones(2)).round(6)
     array([0.5, 0.5])
     """
     a, b = inexact(a, b)
-    return np.linalg.lstsq(a, b, np.finfo(dtype_of(a)).eps if cond is None else cond)
+    if len(shape_of(a)) != 2:
+        raise ValueError("Input array a should be 2D")
+    if shape_of(b)[0] != shape_of(a)[0]:
+        rows = f"{shape_of(a)[0]} != {shape_of(b)[0]}"
+        raise ValueError(f"Shape mismatch: a and b should have the same number of rows ({rows}).")
+    if lapack_driver not in (None, "gelsd", "gelss", "gelsy"):
+        raise ValueError(f'LAPACK driver "{lapack_driver}" is not found')
+    x, residues, rank, s = np.linalg.lstsq(a, b, np.finfo(dtype_of(a)).eps if cond is None else cond)
+    if lapack_driver == "gelsy" and all(shape_of(a)):
+        return x, np.zeros(0, dtype_of(x)), rank, None
+    return x, reshape(residues, shape=()) if len(shape_of(b)) == 1 and shape_of(residues) == (1,) else residues, rank, s

@@ -20,6 +20,8 @@ from funcad.configuration import mirrors
 from funcad.custom.custom_jvp import custom_jvp
 from funcad.ir.aval import shape_of
 from funcad.ir.tracer import Tracer
+from funcad.memo import remembers
+from funcad.scipy.door import scipy_function
 
 # Angles below have series, whose next terms are below rounding.
 _SMALL = 1e-3
@@ -368,7 +370,8 @@ class Rotation:
     def approx_equal(self, other: Any, atol: Any = None, degrees: bool = False) -> Any:
         """Is the angle between two rotations less than `atol` (1e-8 radians)?"""
         bound = 1e-8 if atol is None else np.deg2rad(atol) if degrees else atol
-        return (self._new(_quaternion(other)) * self.inv()).magnitude() < bound
+        found = (self._new(_quaternion(other)) * self.inv()).magnitude() < bound
+        return found if np.ndim(found) else fnp.reshape(found, _shape_of_one())
 
     def __getitem__(self, index: Any) -> Rotation:
         if self.single:
@@ -385,6 +388,13 @@ class Rotation:
 
     def __repr__(self) -> str:
         return f"Rotation.from_quat({self._quat!r})"
+
+
+@remembers(1)
+def _shape_of_one() -> tuple[int, ...]:
+    """Of what SciPy answers where both are single: since 1.17 it is a row of one."""
+    one = scipy_function("spatial.transform.Rotation").identity()
+    return np.shape(one.approx_equal(one))
 
 
 def _quaternion(rotation: Any) -> Any:
