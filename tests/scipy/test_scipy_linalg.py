@@ -311,3 +311,23 @@ def test_least_squares_gives_what_its_driver_gives(driver, b, rows):
             assert np.shape(x) == np.shape(y) and (x is None) == (y is None)
             if x is not None and np.ndim(x):
                 np.testing.assert_allclose(np.asarray(y, float), x, rtol=1e-9, atol=1e-14)
+
+
+WRONG = {
+    "expm": (scipy.linalg.expm, B),
+    "sqrtm": (scipy.linalg.sqrtm, B),
+    "logm": (scipy.linalg.logm, B),
+    "rows": (lambda a: scipy.linalg.lstsq(a, np.ones(2))[0], B),
+    "rank": (lambda a: scipy.linalg.lstsq(a, np.ones(3))[0], B[:, 0]),
+    "driver": (lambda a: scipy.linalg.lstsq(a, np.ones(3), lapack_driver="gels")[0], B),
+}
+
+
+@pytest.mark.parametrize("f, a", WRONG.values(), ids=WRONG)
+def test_a_wrong_argument_has_scipys_class_of_error_where_it_is_traced(f, a):
+    with pytest.raises(ValueError) as expected:
+        f(a)
+    for way in (jit(f), lambda a: grad(lambda a: np.sum(f(a)))(a), lambda a: vmap(f)(a[None])):
+        with pytest.raises(expected.type) as found:
+            way(a)
+        assert type(found.value) is expected.type

@@ -496,3 +496,16 @@ def test_traced_limits_of_known_functions(name):
     for _ in range(3):
         assert backward(u) == pytest.approx(found @ np.arange(1, 1 + len(expected)), rel=1e-6)
     np.testing.assert_allclose(vmap(f)(np.array([u, u])), [expected] * 2, rtol=1e-5)
+
+
+@pytest.mark.parametrize("method", [None, "Nelder-Mead", "SLSQP"])
+def test_an_objective_gives_one_number(method):
+    def best(a, shape):
+        objective = lambda x: np.sum((x - a) ** 2) * np.ones(shape)
+        return scipy.optimize.minimize(objective, np.zeros(1), method=method, tol=1e-8).x[0]
+
+    for way in (lambda f: f(1.0), lambda f: grad(f)(1.0), lambda f: jit(f)(1.0), lambda f: vmap(f)(np.ones(1))[0]):
+        with pytest.raises(ValueError, match="The user-provided objective function must return a scalar value"):
+            way(lambda a: best(a, (3,)))
+        for shape in ((), (1,), (1, 1)):
+            assert abs(way(lambda a, shape=shape: best(a, shape)) - 1.0) < 1e-3

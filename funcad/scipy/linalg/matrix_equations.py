@@ -25,10 +25,10 @@ from funcad.scipy.linalg.matrix_operands import (  # isort: skip
 )
 
 
-def _square(name: str, *arrays: Any) -> list[Any]:
+def _square(name: str, *arrays: Any, error: type[ValueError] = ValueError) -> list[Any]:
     xs = inexact(*arrays)
     for x in xs:
-        check_square(name, x)
+        check_square(name, x, error)
     return xs
 
 
@@ -36,14 +36,14 @@ def _square(name: str, *arrays: Any) -> list[Any]:
 def expm(A: Any) -> Any:
     """The exponential of square matrices (..., n, n).
 
-    As SciPy's (ValueError for shapes that are not square). Its derivatives are Fréchet derivatives by block matrices, right at
+    As SciPy's (LinAlgError for shapes that are not square). Its derivatives are Fréchet derivatives by block matrices, right at
     coinciding eigenvalues too. A traced matrix that is not finite gives NaN.
 
     >>> import numpy as np, funcad
     >>> funcad.grad(lambda t: funcad.scipy.linalg.expm(t * np.eye(2))[0, 0])(0.0)
     np.float64(1.0)
     """
-    (a,) = _square("expm", at_least_a_matrix(array_of(A)))
+    (a,) = _square("expm", at_least_a_matrix(array_of(A)), error=np.linalg.LinAlgError)
     return m.expm(a)
 
 
@@ -90,7 +90,7 @@ def sqrtm(A: Any, disp: Any = None, blocksize: Any = None) -> Any:
     np.float64(0.5)
     """
     unsupported("sqrtm", disp=disp, blocksize=blocksize)
-    (a,) = _square("sqrtm", A)
+    (a,) = _square("sqrtm", A, error=np.linalg.LinAlgError)
     return _real_or_complex(m.sqrtm, a, lambda root, angle: root * np.exp(0.5j * angle))
 
 

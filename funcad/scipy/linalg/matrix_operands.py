@@ -59,10 +59,10 @@ def identity(a: Any) -> Any:
     return broadcast_to(constant(np.eye(*shape_of(a)[-2:], dtype=dtype_of(a)), a), shape_of(a))
 
 
-def check_square(name: str, a: Any) -> None:
+def check_square(name: str, a: Any, error: type[ValueError] = ValueError) -> None:
     shape = shape_of(a)
     if len(shape) < 2 or shape[-1] != shape[-2]:
-        raise ValueError(f"{name}: expected a square matrix or a stack of them, got the shape {shape}")
+        raise error(f"{name}: expected a square matrix or a stack of them, got the shape {shape}")
 
 
 def stacks(*xs: Any) -> list[Any]:

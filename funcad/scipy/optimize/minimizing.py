@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import warnings
 from collections.abc import Callable
 from functools import partial
@@ -342,7 +343,11 @@ _FIELDS = {
 
 
 def _scalar(value: Any) -> Any:
-    return reshape(value, shape=()) if shape_of(value) == (1,) else value
+    """The one number that an objective gives, in an array or not."""
+    shape = shape_of(value)
+    if math.prod(shape) != 1:
+        raise ValueError("The user-provided objective function must return a scalar value.")
+    return reshape(value, shape=()) if shape else value
 
 
 def _callback(callback: Any, vector: Vector) -> Any:
