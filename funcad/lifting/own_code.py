@@ -502,6 +502,13 @@ _SLOTS = (
 class _SeenClass(abc.ABCMeta):
     """Of classes with lifted methods: the library's objects are theirs, too."""
 
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        """An object; the library's own, where somebody answers when one is made, and so for its methods."""
+        kind = _kinds.get(cls)
+        if kind is None or not _has_door(kind.__init__):
+            return super().__call__(*args, **kwargs)
+        return kind(*map(array_behind, args), **{k: array_behind(a) for k, a in kwargs.items()})
+
     def __instancecheck__(cls, x: Any) -> bool:
         return type.__instancecheck__(cls, x) or cls in _kinds and isinstance(x, _kinds[cls])
 
@@ -561,14 +568,18 @@ def _can_lift(kind: type) -> bool:
     return type(kind).__module__ in ("builtins", "abc")
 
 
+def _has_door(f: Any) -> bool:
+    """Is it a function for which somebody answers, not by its own code?"""
+    return isinstance(f, types.FunctionType) and tracing.own_code(f) is not f.__code__ and not tracing.by_own_code(f)
+
+
 def _member(member: Any, now: bool = True) -> Any:
     """A method, property or the like, lifted if that is to be `now`; `_SAME` of everything else."""
     functions = (types.FunctionType, classmethod, staticmethod, property, functools.cached_property)
     if not now:
         return _SAME if not isinstance(member, functions) else None
     if isinstance(member, types.FunctionType):
-        has_door = tracing.own_code(member) is not member.__code__ and not tracing.by_own_code(member)
-        return member if has_door else helper(member) or lifted(member)  # where there is one, somebody answers
+        return member if _has_door(member) else helper(member) or lifted(member)
     if isinstance(member, (classmethod, staticmethod)):
         return type(member)(stand_in(member.__func__))
     if isinstance(member, functools.cached_property):

@@ -200,3 +200,15 @@ def test_constants_of_scipy_in_a_function_that_writes(name: str) -> None:
     np.testing.assert_allclose(vmap(f)(np.array([1.0, 1.5])), [f(1.0), f(1.5)], rtol=1e-10)
     jitted = jit(f)
     assert [jitted(v) for v in (1.0, 1.5, 0.5)] == pytest.approx([f(1.0), f(1.5), f(0.5)])
+
+
+@pytest.mark.parametrize("der", [0, 1])
+def test_monotone_cubics_by_scipys_function_at_traced_places(der):
+    """SciPy's code makes an object of plain samples, and asks it for what is traced."""
+    x, y, q = np.arange(6.0), np.sin(np.arange(6.0)), np.array([0.3, 2.2])
+    f = lambda q: scipy.interpolate.pchip_interpolate(x, y, q, der=der)
+    slope = scipy.interpolate.pchip_interpolate(x, y, q, der=der + 1)
+    np.testing.assert_allclose(grad(lambda q: np.sum(f(q)))(q), slope, rtol=1e-10)
+    np.testing.assert_allclose(jvp(f, (q,), (np.ones(2),))[1], slope, rtol=1e-10)
+    np.testing.assert_allclose(vmap(f)(q), f(q), rtol=1e-12)
+    np.testing.assert_allclose(jit(f)(q), f(q), rtol=1e-12)
