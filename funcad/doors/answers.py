@@ -204,18 +204,53 @@ def _with_their_defaults(function: Callable[..., Any], original: Callable[..., A
     return called
 
 
+def _met_traced(remedy: str, name: str, *args: Any, **kwargs: Any) -> Any:
+    library, outer = caller()  # dblquad is nquad
+    name = f"scipy.{outer[0]}" if library == "scipy" else name
+    raise TracerArrayConversionError(
+        f"{name} met a traced value at {user_source()}, as an argument or as a result of the function that it calls: it "
+        f"computes with plain numbers, and the derivative would be lost.\nRemedy: {remedy}."
+    )
+
+
 def instead(remedy: str) -> Maker:
     """Functions that call the user's and are not in funcad.scipy, which has another one for that: the error names it."""
+    return lambda name, original: calling(name, original, functools.partial(_met_traced, remedy, name))
 
-    def refused(name: str, *args: Any, **kwargs: Any) -> Any:
-        library, outer = caller()  # dblquad is nquad
-        name = f"scipy.{outer[0]}" if library == "scipy" else name
-        raise TracerArrayConversionError(
-            f"{name} met a traced value at {user_source()}, as an argument or as a result of the function that it calls: it "
-            f"computes with plain numbers, and the derivative would be lost.\nRemedy: {remedy}."
-        )
 
-    return lambda name, original: calling(name, original, functools.partial(refused, name))
+def stepping(name: str, original: Callable[..., Any]) -> Answer:
+    """`ode.integrate`, which hands the user's functions to code in C: that loses the errors which they raise."""
+    refused = functools.partial(_met_traced, "scipy.integrate.solve_ivp(f, (t0, t1), y0), which takes traced values", name)
+
+    def own(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if any_traced((self._y, *self.f_params, *self.jac_params, *args)):
+            refused()
+        kept, raised = (self.f, self.jac), []
+
+        def noting(f: Any) -> Any:
+            def noted(*given: Any) -> Any:
+                try:
+                    return f(*given)
+                except BaseException as error:
+                    raised.append(error)
+                    raise
+
+            f = _watched(f)
+            return noted
+
+        self.f, self.jac = [f if f is None else noting(f) for f in kept]
+        try:
+            return original(self, *args, **kwargs)
+        except BaseException:
+            if not raised:
+                raise
+        finally:
+            self.f, self.jac = kept
+        if isinstance(raised[0], (_Traced, TracerArrayConversionError)):
+            refused()
+        raise raised[0]
+
+    return lambda args, kwargs: is_tracing(), own
 
 
 def _odeint(

@@ -17,7 +17,7 @@ from funcad.doors.makers import making, making_of
 
 from funcad.doors.answers import (  # isort: skip
     Maker, along_axis, array_of, by_name, by_twin, calling, comparing, enumerating, for_users, from_memory, fromiter,
-    holding_arrays, instead, joined, labelled, odeint, of_masked, over_memory, vectorized,
+    holding_arrays, instead, joined, labelled, odeint, of_masked, over_memory, stepping, vectorized,
 )  # fmt: skip
 
 
@@ -165,6 +165,7 @@ IN_CODE: dict[str, dict[str, Maker]] = {
         **_all(by_name, "cumulative_simpson cumulative_trapezoid romb simpson trapezoid"),
         **_all(calling, "dblquad fixed_quad nquad quad quad_vec solve_bvp solve_ivp tplquad"),
         "odeint": odeint,
+        "ode.integrate": stepping,
     },
     "scipy.interpolate": {
         **_all(interpolator, "CubicSpline.__init__ CubicHermiteSpline.__init__ PchipInterpolator.__init__"),
@@ -198,6 +199,7 @@ IN_CODE: dict[str, dict[str, Maker]] = {
     "scipy.optimize": {
         **_all(calling, "bisect brenth brentq curve_fit fixed_point least_squares minimize newton ridder root root_scalar"),
         "toms748": calling,
+        "OptimizeResult.__getattr__": _later("scipy_answers.field_of_result"),
         **_all(holding_arrays, "Bounds.__init__ LinearConstraint.__init__ NonlinearConstraint.__init__"),
         **_all(calling, "fsolve leastsq minimize_scalar"),
         **_all(by_name, "linprog lsq_linear milp nnls"),

@@ -109,6 +109,21 @@ def interpolator(name: str, original: Callable[..., Any]) -> Answer:
     return is_for_us, own
 
 
+def field_of_result(name: str, original: Callable[..., Any]) -> Answer:
+    """`result.jac` of a solver, where that is traced: what its result does not have is named with what gives it."""
+
+    def own(self: Any, field: str) -> Any:
+        if field in self or field.startswith("__"):
+            return original(self, field)
+        remedy = "funcad.jacfwd(fun)(result.x)" if field == "jac" else "compute it of result.x"
+        raise AttributeError(
+            f"{field}: the result of a solver has {', '.join(self)} where traced values are met; what SciPy gives beside "
+            f"these is left out.\nRemedy: {remedy}."
+        )
+
+    return lambda args, kwargs: is_tracing(), own
+
+
 # -- neighbours, hulls and triangulations, rotations
 
 

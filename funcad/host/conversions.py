@@ -546,6 +546,7 @@ _INSTEAD = {  # of SciPy's classes that compiled code fills
     "HalfspaceIntersection": "find which half-spaces meet with funcad.stop_gradient(x), and solve their equations by "
     "np.linalg.solve",
     "RigidTransform": "rotation.apply(x) + translation, where rotation is a scipy.spatial.transform.Rotation",
+    "ode": "scipy.integrate.solve_ivp(f, (t0, t1), y0), which takes traced values",
     "SphericalVoronoi": "find the regions with funcad.stop_gradient(x), and compute with their points, x[region]",
 }
 

@@ -8,8 +8,11 @@ import scipy.integrate
 import scipy.interpolate
 
 import funcad
+from funcad import grad, jit, vmap
 from funcad.backends.engines import made
 from funcad.backends.interpreter import counters
+from funcad.errors import TracerArrayConversionError
+from funcad.jitted import first_calls
 from funcad.scipy import integrate, interpolate
 from funcad.scipy.integrate import odeint, quadrature
 
@@ -240,3 +243,33 @@ def test_the_integrand_of_a_program_that_comes_often_is_compiled(way: str) -> No
     for _ in range(3):
         derived(1.0)
     assert made["compiled"] == before + compiled[-1]
+
+
+def by_ode(rate, *parameters, solver="vode"):
+    system = scipy.integrate.ode(rate).set_integrator(solver).set_f_params(*parameters)
+    return system.set_initial_value([1.0], 0.0).integrate(1.0)[0]
+
+
+ODES = {
+    "closure": lambda a: by_ode(lambda t, y: -a * y),
+    "parameter": lambda a: by_ode(lambda t, y, k: -k * y, a),
+    "list": lambda a: by_ode(lambda t, y: [-a * y[0]], solver="lsoda"),
+    "dopri5": lambda a: by_ode(lambda t, y: -a * y, solver="dopri5"),
+}
+
+
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+@pytest.mark.parametrize("f", ODES.values(), ids=ODES)
+def test_a_traced_value_in_an_ode_is_named_and_jit_runs_unjitted(f, monkeypatch):
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
+    j = jit(f)
+    assert [j(1.0), j(1.0), j(2.0)] == [f(1.0), f(1.0), f(2.0)]
+    for way in (grad(f), grad(j), lambda a: vmap(f)(np.array([a]))):
+        with pytest.raises(TracerArrayConversionError, match=r"Remedy: scipy.integrate.solve_ivp\(f, \(t0, t1\), y0\)"):
+            way(1.0)
+
+
+def test_an_ode_of_plain_values_and_its_errors_are_scipys_under_a_trace():
+    assert grad(lambda a: a * by_ode(lambda t, y: -y))(1.0) == by_ode(lambda t, y: -y)
+    with pytest.raises(ZeroDivisionError):
+        grad(lambda a: a * by_ode(lambda t, y: 1 / 0))(1.0)
