@@ -75,8 +75,9 @@ def plain_value(x: Tracer, how: str) -> Any:
             if type(found) is not Tracer:
                 return found
     running, source = state.running, user_source() if type(error) is TracerArrayConversionError else None
-    if how != "array" and running is not None and carries_derivative(x) and source is not None:
-        error.of_number = not is_installed(source.code.co_filename)
+    if running is not None and carries_derivative(x) and source is not None:
+        called = str(error).startswith(("float(x)", "complex(x)", "x.item()"))  # and by no function of a library's
+        error.of_number = called and not is_installed(source.code.co_filename)
         running.missed = running.missed or (error if error.of_number else None)
     raise error
 
