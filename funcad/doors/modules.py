@@ -31,12 +31,12 @@ import numpy as np
 from funcad.configuration import config
 from funcad.doors.asking import holds_traced
 from funcad.doors.codes import Answer, Maker
-from funcad.host.conversions import OF_ARRAYS, STARTING
+from funcad.host.conversions import OF_ARRAYS, OF_UFUNCS, STARTING
 from funcad.host.real_types import is_a
 from funcad.host.where import is_internal, tracing
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers, table
-from funcad.numpy.dispatch import find
+from funcad.numpy.dispatch import array_ufunc, find
 
 if TYPE_CHECKING:
     from types import FrameType
@@ -223,6 +223,8 @@ def door_of(f: Any) -> Any:
             return f
         if type(f) is types.BuiltinFunctionType and type(f.__self__) is np.ndarray:
             return _of_array(f) if f.__name__ in OF_ARRAYS or f.__name__ in STARTING else f
+        if type(f) is types.BuiltinFunctionType and type(f.__self__) is np.ufunc:
+            return _of_ufunc(f) if f.__name__ in OF_UFUNCS else f
         if type(f) is types.BuiltinFunctionType and f == np.ndarray.__new__:  # of `super()`, too
             return _of_new(f)
         return _of_class(f) if is_a(f, (type, types.MethodType)) else f
@@ -264,6 +266,19 @@ def _of_array(f: Any) -> Any:
         if not holds_traced(args, kwargs):
             return f(*args, **kwargs)
         return find(Tracer.namespace.numpy, [f.__name__])(f.__self__, *args, **kwargs)
+
+    own.by_twin = True  # type: ignore[attr-defined]
+    return own
+
+
+def _of_ufunc(f: Any) -> Any:
+    """A method of a ufunc: of a list of traced values, NumPy would make a plain array."""
+
+    def own(*args: Any, **kwargs: Any) -> Any:
+        asks = any([type(a) is not np.ndarray and hasattr(type(a), "__array_ufunc__") for a in (*args, kwargs.get("array"))])
+        if asks or not holds_traced(args, kwargs):
+            return f(*args, **kwargs)
+        return array_ufunc(f.__self__, f.__name__, args, kwargs)
 
     own.by_twin = True  # type: ignore[attr-defined]
     return own

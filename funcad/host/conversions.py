@@ -70,6 +70,8 @@ _HELD_AS = "__func__ fget fset func dispatcher".split()
 _OPERATED = [f"__{n}__" for n in "call get set add radd sub rsub mul rmul truediv rtruediv matmul rmatmul getitem".split()]
 OF_ARRAYS = frozenset("choose dot repeat searchsorted take".split())  # compiled methods of arrays that ask for others
 STARTING = frozenset("max min prod sum".split())  # and those that do by `initial`
+OF_UFUNCS = frozenset("accumulate outer reduce reduceat".split())  # methods of ufuncs, which make an array of a list
+_ASKING = OF_ARRAYS | OF_UFUNCS
 WRITTEN_ATTRIBUTES = {"flat", "imag", "real", "shape"}
 _STORES = frozenset([opmap[name] for name in ("STORE_SUBSCR", "STORE_SLICE") if name in opmap])
 _BINARY, _STORE_ATTRIBUTE, _LIST = opmap["BINARY_OP"], opmap["STORE_ATTR"], opmap["BUILD_LIST"]
@@ -224,19 +226,19 @@ def _acts_and_writes(f: Any) -> bool:
 
 
 def _asks_by_method(code: CodeType, space: dict[str, Any]) -> bool:
-    """Does it call a compiled method of what may be a plain array, which asks for another?"""
+    """Does it call a compiled method of what may be a plain array or a ufunc, which asks for arrays?"""
     names = code.co_names
     if not STARTING.isdisjoint(names) and any([type(c) is tuple and "initial" in c for c in code.co_consts]):
         return True
     if "__new__" in names:  # which may be given traced memory
         return True
-    if OF_ARRAYS.isdisjoint(names):
+    if _ASKING.isdisjoint(names):
         return False
     operations, before = memoryview(code.co_code), ""
     if _EXTENDED in operations[::2]:
         return True  # of so many names some are told by more than one byte
     for operation, at in zip(operations[::2], operations[1::2]):  # first of all of `np.dot`, so without `dis`
-        if operation in _OF_IT and names[at >> _SHIFT] in OF_ARRAYS and not is_a(space.get(before), types.ModuleType):
+        if operation in _OF_IT and names[at >> _SHIFT] in _ASKING and not is_a(space.get(before), types.ModuleType):
             return True
         if operation != _CACHE:
             before = names[at >> 1] if operation == _GLOBAL else ""
@@ -757,7 +759,7 @@ def no_array(
         by = f" by scipy.{_public(names[0])}"
     noted.text = f"{spelled} of a traced {what}{by}{_where()}: {reason}.\nRemedy: {remedy}."
     # a twin calls funcad's in its place
-    if method in _OF_COMPILED | OF_ARRAYS | STARTING or hasattr(tracing.door_of(function), "by_twin"):
+    if method in _OF_COMPILED | _ASKING | STARTING or hasattr(tracing.door_of(function), "by_twin"):
         return missed(BufferNeeded(noted.text))
     error = TracerArrayConversionError(noted.text)
     if how == "array" and tracing.threads and tracing.learned(users_call()):  # from now on that function takes traced values

@@ -584,7 +584,9 @@ def _reduce(
     where: Any = True,
 ) -> Any:
     options: dict[str, Any] = {}
-    if dtype is not None:
+    if dtype is not None and ufunc in (np.maximum, np.minimum):  # an element is the result
+        array = as_array(array).astype(dtype)
+    elif dtype is not None:
         options["dtype"] = dtype
     if initial is not np._NoValue and initial is not None:
         options["initial"] = initial
@@ -624,7 +626,7 @@ def _one_after_another(
 ) -> Any:  # fmt: skip
     """`reduce` and `accumulate` of ufuncs that have no rule of their own: the elements in their order, as NumPy takes them."""
     refuse(f"np.{ufunc.__name__}.{method}", where=None if where is True else where)
-    x = as_array(array if dtype is None else np.asarray(array, dtype))
+    x = as_array(array) if dtype is None else as_array(array).astype(dtype)
     rank = np.ndim(x)
     axes = tuple(range(rank)) if axis is None else tuple([a % rank for a in (axis if type(axis) is tuple else (axis,))])
     if method == "reduce" and len(axes) != 1:

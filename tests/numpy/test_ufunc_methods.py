@@ -31,6 +31,20 @@ PROGRAMS = {
     "maximum.reduceat": lambda x: np.sum(np.maximum.reduceat(x, np.array([0, 3])) ** 2),
     "multiply.reduceat, axis": lambda x: np.sum(np.multiply.reduceat(x.reshape(2, 3), [0, 2], axis=1) ** 2),
     "logaddexp.outer": lambda x: np.sum(np.logaddexp.outer(x, x[:2])),
+    "maximum.reduce, list": lambda x: np.sum(np.maximum.reduce([x, x**2 / 2, 3 - x]) ** 2),
+    "minimum.reduce, tuple": lambda x: np.minimum.reduce((x[0], 2.0, x[1])) ** 2,
+    "add.reduce, list": lambda x: np.sum(np.add.reduce([x, x**2], 1) ** 2),
+    "multiply.reduce, list, keepdims": lambda x: np.sum(np.multiply.reduce([x, np.ones(6), x**2], keepdims=True)),
+    "subtract.reduce, list": lambda x: np.sum(np.subtract.reduce([x**2, x, x**3]) ** 2),
+    "hypot.reduce, list of lists": lambda x: np.hypot.reduce([[x[0], 1.0], [x[1], x[2]]], axis=None) ** 3,
+    "logaddexp.reduce, list": lambda x: np.sum(np.logaddexp.reduce([x, 1 - x, np.zeros(6)])),
+    "maximum.accumulate, list": lambda x: np.sum(np.maximum.accumulate([x, x**2 / 2, 3 - x]) ** 2),
+    "logaddexp.accumulate, list": lambda x: np.sum(np.logaddexp.accumulate([x, 2 * x], axis=1)),
+    "add.reduceat, list": lambda x: np.sum(np.add.reduceat([x[0], x[1], 2.0, x[2]], [0, 2]) ** 2),
+    "multiply.outer, list": lambda x: np.sum(np.multiply.outer([x[0], x[1]], [x[2], 2.0]) ** 2),
+    "list, out=": lambda x: np.sum(np.add.reduce([x, x**2], out=np.zeros(6)) ** 2),
+    "initial= alone": lambda x: np.add.reduce(np.ones(3), initial=x[0]) ** 2,
+    "frompyfunc.reduce, list": lambda x: PICK.reduce([x[0], 2.5, x[1]]) * 1.0,
     "frompyfunc": lambda x: np.sum(PICK(x, 2.5).astype(float) ** 2),
     "frompyfunc, two results": lambda x: np.sum(SPLIT(x)[0] * SPLIT(x)[1]),
     "sliding_window_view": lambda x: np.sum(np.sin(sliding_window_view(x.reshape(2, 3), (2, 2)))),
@@ -161,3 +175,29 @@ def test_few_elements_of_any_type_are_reduced_as_numpy_reduces_them(name: str, x
                     jit(f)(x)
             else:
                 np.testing.assert_allclose(jit(f)(x), expected, rtol=1e-6 if x.dtype == "f4" else 1e-13, strict=True)
+
+
+NARROW = np.array([1.1, 0.3, 2.7])
+
+
+@pytest.mark.parametrize("name", ["maximum", "minimum", "hypot", "subtract", "add"])
+def test_the_dtype_of_a_reduction_is_that_which_was_asked_for(name: str) -> None:
+    def f(x: Any) -> Any:
+        return getattr(np, name).reduce([x, x**2], dtype=np.float32)
+
+    expected = f(NARROW)
+    for found in (vmap(f)(NARROW[None])[0], jit(f)(NARROW), funcad.jvp(f, (NARROW,), (NARROW,))[0]):
+        assert found.dtype == expected.dtype == np.float32
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_a_list_is_reduced_once_in_a_function_that_acts() -> None:
+    calls = []
+
+    def f(x: Any) -> Any:
+        calls.append(1)
+        print("one line")
+        return np.sum(np.maximum.reduce([x, 2 - x]))
+
+    assert np.array_equal(grad(f)(np.array([0.5, 1.5])), [-1.0, 1.0])
+    assert len(calls) == 1
