@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from funcad.errors import TracerArrayConversionError
-from funcad.host.conversions import is_looking_up, no_array, no_hash, no_integer, no_truth
+from funcad.host.conversions import is_looking_up, makes_text, no_array, no_hash, no_integer, no_truth
 from funcad.host.where import is_installed, state, user_source
 from funcad.ir.aval import Value
 from funcad.ir.tracer import Tracer, concrete_value, leaked
@@ -143,6 +143,10 @@ def _integer(x: Tracer, how: str) -> Any:
 
 
 def float_(x: Tracer) -> float:
+    if carries_derivative(x) and makes_text(sys._getframe(1)):  # "%.2f" % x, as `format_` gives it
+        value = shown_value(x)
+        if type(value) is not Tracer:
+            return float(np.asarray(value))
     return float(plain_value(x, "float"))
 
 

@@ -782,6 +782,16 @@ def is_looking_up(frame: FrameType) -> bool:
     return frame.f_lasti in _look_ups(frame.f_code)
 
 
+def makes_text(frame: FrameType) -> bool:
+    """Is a number asked for by `text % x`? What else is divided by a traced value leaves the remainder to that."""
+    return frame.f_lasti in _percents(frame.f_code)
+
+
+@remembers(256)
+def _percents(code: CodeType) -> frozenset[int]:
+    return frozenset([i.offset for i in dis.get_instructions(code) if i.opname == "BINARY_OP" and i.argrepr in ("%", "%=")])
+
+
 @remembers(256)
 def _look_ups(code: CodeType) -> frozenset[int]:
     found = [i for i in dis.get_instructions(code) if i.opname in ("BINARY_SUBSCR", "CONTAINS_OP") or i.argrepr == "[]"]

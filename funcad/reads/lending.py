@@ -39,6 +39,7 @@ _MEMORY = frozenset([bytes, bytearray, memoryview, array.array])
 _CONTAINERS = frozenset([list, dict, set, str])  # whose methods make no arrays
 _ARRAY_LIBRARIES = frozenset(["numpy", "scipy", "funcad"])
 _PYTHONS = frozenset([abs, divmod, isinstance, len, print, round])  # make no arrays, call nobody, and have no doors
+_TEXTS, _PERCENTS = (str, bytes), (operator.mod, operator.imod)
 _CALLING = frozenset([map, filter, functools.reduce, sorted, min, max])  # what they are handed
 
 
@@ -261,7 +262,7 @@ class _Lending(Hooks):
         return tracing.door_of(function) if bare else found
 
     def binary(self, op: Any, a: Any, b: Any) -> Any:
-        out = op(a, b)
+        out = a % b if type(a) in _TEXTS and op in _PERCENTS else op(a, b)  # `makes_text` looks for the sign
         return lend_new(out, (a, b)) if type(out) is np.ndarray and state.lender is not None else out
 
     def unary(self, op: Any, a: Any) -> Any:

@@ -627,11 +627,9 @@ def binary(observer: Observer, op: Any, a: Any, b: Any) -> Any:
             return found
         a, b = now(a), b if op is operator.mod else now(b)
     first, second = type(a), type(b)
-    if first is str and op is operator.mod:
+    if first is str and op in (operator.mod, operator.imod):
         found = of_percent(observer, a, b) if is_live(observer, b) else MISSING
-        if found is not MISSING:
-            return found
-        b, second = spoken(observer, b), bool
+        return a % spoken(observer, b) if found is MISSING else found
     if observer.tracers and (id(a) in observer.tracers or id(b) in observer.tracers):
         return _of_inputs(observer, op, a, b)
     if first in _PLAIN and second in _PLAIN:

@@ -12,7 +12,12 @@ import numpy as np
 import pytest
 
 from funcad import grad, hessian, hvp, jacfwd, jacrev, jit, jvp, linearize, value_and_grad, vjp, vmap
-from funcad.errors import TracerBoolConversionError, TracerIntegerConversionError, UnexpectedTracerError
+from funcad.errors import (
+    TracerArrayConversionError,
+    TracerBoolConversionError,
+    TracerIntegerConversionError,
+    UnexpectedTracerError,
+)
 from funcad.primitives.arithmetic import mul
 from funcad.primitives.families import elementwise
 from funcad.primitives.transcendental import cos
@@ -87,6 +92,42 @@ def test_print_and_formatting(capsys: pytest.CaptureFixture) -> None:
     assert capsys.readouterr().out == "1.5 1.50 1 1.5\n"
     grad(lambda x: print(x) or np.sum(x))(np.ones(2))
     assert capsys.readouterr().out == "[1. 1.]\n"
+
+
+def test_percent_makes_a_text_of_the_value(capsys: pytest.CaptureFixture) -> None:
+    form = "loss %g"
+
+    def f(x: Any) -> Any:
+        held = np.zeros(2)
+        held[0] = x[0]  # a twin runs
+        line = "%.1f%%|"
+        line %= x[1]
+        print("it %d" % 3, form % x[1], line, b"%.1f" % x[1])  # noqa: UP031
+        print("%.2f %5.1f" % (x[0], np.sum(x)), "%(a).3f" % {"a": held[0]})  # noqa: UP031
+        return np.sum(x * x) + held[0]
+
+    x, line = np.array([0.5, 1.5]), "it 3 loss 1.5 1.5%| b'1.5'\n0.50   2.0 0.500\n"
+    for run in (grad(f), lambda x: jvp(f, (x,), (x,)), grad(lambda x: np.sum(grad(f)(x))), lambda x: vmap(grad(f))(x[None])):
+        f(x)
+        run(x)
+        assert capsys.readouterr().out == line * 2
+    np.testing.assert_allclose(grad(f)(x), 2 * x + [1, 0])
+    program = jit(grad(lambda x: print("%.1f" % x) or x * x))  # noqa: UP031
+    assert [program(v) for v in (1.0, 2.0, 3.0)] == [2.0, 4.0, 6.0]
+    assert capsys.readouterr().out.splitlines()[-3:] == ["1.0", "2.0", "3.0"]
+
+
+def test_what_percent_asks_of_objects_stays_a_conversion() -> None:
+    class Number:
+        def __init__(self, x: Any) -> None:
+            self.x = x
+
+        def __float__(self) -> float:
+            return float(self.x)
+
+    for f in (lambda x: "%f" % float(x) and x, lambda x: "%f" % Number(x) and x):  # noqa: UP031
+        with pytest.raises(TracerArrayConversionError, match="float"):
+            grad(f)(1.5)
 
 
 def test_boolean_masks_and_nonzero() -> None:
