@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from math import prod
 from typing import Any
@@ -11,6 +12,7 @@ from numpy.lib.array_utils import normalize_axis_tuple
 
 from funcad.configuration import OnDemand
 from funcad.host.real_types import FLOAT32, NARROW, is_a, is_narrow
+from funcad.host.where import outside
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
@@ -20,7 +22,8 @@ from funcad.primitives import arithmetic, comparison, contraction
 from funcad.primitives.conversion import conj, convert
 
 from funcad.numpy.promote import (  # isort: skip
-    array_of, arrays, axis_of, expand, numbers, one_dtype, promote, promote_dtype, ravelled, result_dtype, same_aval,
+    array_of, arrays, as_array_of_rank_0,
+    axis_of, expand, numbers, one_dtype, promote, promote_dtype, ravelled, result_dtype, same_aval,
     shape_argument,
 )
 from funcad.primitives.shape import (  # isort: skip
@@ -294,21 +297,51 @@ def kron(a: Any, b: Any) -> Any:
     return reshape(x * y, shape=tuple([n * m for n, m in zip(sx, sy)]))
 
 
-@implements("cross", "linalg.cross", lift=True, by_kind=True)
+@implements("cross", lift=True, by_kind=True)
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
-    """`numpy.cross` of vectors of 3 components (NumPy has deprecated those of 2)."""
+    """`numpy.cross`, with its warning of vectors of 2 components."""
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = _same_dtype(a, b)
+    if () in (shape_of(x), shape_of(y)):
+        raise ValueError("At least one array has zero dimension")
     x, y = [move_axis(v, axis_of(i, len(shape_of(v))), len(shape_of(v)) - 1) for v, i in ((x, axisa), (y, axisb))]
-    if shape_of(x)[-1] != 3 or shape_of(y)[-1] != 3:
-        raise ValueError(
-            f"np.cross of traced values takes vectors of 3 components, got {shape_of(x)} and {shape_of(y)}.\n"
-            "Remedy: x[..., 0] * y[..., 1] - x[..., 1] * y[..., 0] for vectors of 2."
-        )
+    sizes = {shape_of(x)[-1], shape_of(y)[-1]}
+    if not sizes <= {2, 3}:
+        raise ValueError("incompatible dimensions for cross product\n(dimension must be 2 or 3)")
+    if 2 in sizes:
+        return _cross_of_plane(x, y, axisc)
     shape = np.broadcast_shapes(shape_of(x), shape_of(y))
     x, y = broadcast_to(x, shape), broadcast_to(y, shape)
     return move_axis(contraction.cross_p(x, y), len(shape) - 1, axis_of(axisc, len(shape)))
+
+
+def _cross_of_plane(x: Any, y: Any, axis: int) -> Any:
+    """Where a third component is missing, it is 0, and nothing is multiplied by it."""
+    warnings.warn(
+        "Arrays of 2-dimensional vectors are deprecated. Use arrays of "
+        "3-dimensional vectors instead. (deprecated in NumPy 2.0)",
+        DeprecationWarning,
+        stacklevel=outside(2),
+    )
+    (x0, x1, *x2), (y0, y1, *y2) = [[v[..., i] for i in range(shape_of(v)[-1])] for v in (x, y)]
+    last = x0 * y1 - x1 * y0
+    if not (x2 or y2):
+        return as_array_of_rank_0(last)
+    parts = [x1 * y2[0], -(x0 * y2[0]), last] if y2 else [-(x2[0] * y1), x2[0] * y0, last]
+    return np.stack(parts, axis)
+
+
+@implements("linalg.cross", lift=True, by_kind=True)
+def cross_of_space(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
+    """`numpy.linalg.cross`, of vectors of 3 components."""
+    first, second = [shape_of(array_of(v))[axis] for v in (x1, x2)]
+    if (first, second) != (3, 3):
+        raise ValueError(
+            "Both input arrays must be (arrays of) 3-dimensional vectors, but they are "
+            f"{first} and {second} dimensional instead."
+        )
+    return cross(x1, x2, axis=axis)
 
 
 @implements("linalg.multi_dot", by_kind=True)

@@ -358,6 +358,8 @@ BAD = [
     (lambda a: np.linalg.tensorinv(a, 0), np.eye(2)),
     (lambda a: np.linalg.tensorsolve(a, np.ones(3)), np.eye(2)),
     (lambda a: np.linalg.cross(a, a), np.ones(2)),
+    (lambda a: np.cross(a, a), np.ones(4)),
+    (lambda a: np.cross(a[0], a), np.ones(3)),
     (lambda a: np.linalg.inv(a), np.eye(2, dtype=np.float16)),
 ]
 
@@ -544,6 +546,34 @@ def test_cross_products_are_numpys_to_the_last_bit_and_have_its_layout(x):
     cts = vjp(lambda x, y: np.cross(x, y), x, y)[1](expected)
     for found, right in zip(cts, (np.cross(y, expected), np.cross(expected, x))):
         np.testing.assert_allclose(found, right, rtol=1e-5)
+
+
+PLANE = {
+    "both": lambda x: np.cross(x[:2], x[2:4]),
+    "many": lambda x: np.cross(x[:4].reshape(2, 2), x[2:4]),
+    "a number of lists": lambda x: np.cross([x[0], x[1]], [1, 2]),
+    "first": lambda x: np.cross(x[:2], x[2:5]),
+    "second": lambda x: np.cross(x[2:5], x[:2]),
+    "axes": lambda x: np.cross(x[:4].reshape(2, 2), np.arange(6).reshape(2, 3), axisa=0, axisb=1, axisc=0),
+}
+
+
+@pytest.mark.parametrize("name", PLANE)
+def test_cross_products_of_vectors_of_2_components(name):
+    f, x = PLANE[name], np.array([0.5, 1.5, 3.0, -0.2, 0.7])
+    with pytest.warns(DeprecationWarning, match="2-dimensional vectors") as expected:
+        right = f(x)
+    with pytest.warns(DeprecationWarning, match="2-dimensional vectors") as noted:
+        out, slope = jvp(f, (x,), (np.cos(x),))
+        rows = vmap(f)(np.stack([x, x]))[1]
+        jitted = [program(x) for program in [jit(f)] for _ in range(3)]
+    assert {(str(w.message), w.filename, w.lineno) for w in noted} == {(str(w.message), w.filename, w.lineno) for w in expected}
+    for found in (out, rows, *jitted):
+        assert found.dtype == right.dtype and np.array_equal(found, right)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        np.testing.assert_allclose(slope, (f(x + 1e-6 * np.cos(x)) - f(x - 1e-6 * np.cos(x))) / 2e-6, rtol=1e-7)
+        check_grads(f, (x,), order=2)
 
 
 def test_a_cross_product_is_one_operation_until_it_is_compiled():

@@ -159,7 +159,6 @@ SPACE: dict[str, Any] = {
 ROWS: list[tuple[str, str]] = [
     ("np.pad(x, 1, lambda v, w, i, k: v)", "np.concatenate([x[:1], x, x[-1:]])"),
     ("np.pad(x, 1, 'edge', stat_length=2)", "np.pad(x, 1, 'edge')"),
-    ("np.cross(x[:2], Y[:2])", "x[0] * Y[1] - x[1] * Y[0]"),
     ("np.r_['r', x, Y]", "np.r_[x, Y]"),
     ("x * len(x.tobytes())", "x * len(funcad.stop_gradient(x).tobytes())"),
     ("x.to_device('cpu', stream=1)", "x.to_device('cpu')"),
