@@ -16,6 +16,7 @@ import numpy as np
 
 from funcad.doors.asking import holds_traced
 from funcad.doors.codes import Answer
+from funcad.errors import WriteError
 from funcad.ir.tracer import Tracer
 from funcad.numpy.dispatch import where_am_i
 from funcad.writes.plain import buffer
@@ -50,13 +51,17 @@ def _element(x: Any, place: np.ndarray, written: bool) -> Any:
         return x[at] if type(x) is Tracer and not written else x[(*at, ...)]
     if not written:
         return np.reshape(x, -1)[place]
-    step = int(place[1] - place[0]) if len(place) > 1 else 1
-    if step <= 0 or x.strides != np.empty(x.shape, x.dtype).strides:
-        raise ValueError(
-            f"np.nditer writes rows of elements of a {x.dtype} array of shape {x.shape}, which does not lie in C's order.\n"
+    order = sorted(range(x.ndim), key=lambda axis: -abs(x.strides[axis]))
+    lying = np.transpose(x, order)  # in the order of its memory
+    at = np.unravel_index(place, x.shape)
+    row = np.ravel_multi_index([at[axis] for axis in order], lying.shape)
+    step = int(row[1] - row[0]) if len(row) > 1 else 1
+    if step <= 0 or lying.strides != np.empty(lying.shape, x.dtype).strides:
+        raise WriteError(
+            f"np.nditer writes rows of elements of a {x.dtype} array of shape {x.shape}, which lies with gaps or backwards.\n"
             "Remedy: leave flags=['external_loop'] out: the elements come one by one."
         )
-    return np.reshape(x, -1)[int(place[0]) : int(place[-1]) + 1 : step]
+    return np.reshape(lying, -1)[int(row[0]) : int(row[-1]) + 1 : step]
 
 
 class _Iterated:

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from funcad import grad, hessian, jit, jvp, vmap
+from funcad.jitted import first_calls
 
 X = np.random.default_rng(3).uniform(0.5, 2.0, size=(2, 3))
 D = np.random.default_rng(4).normal(size=(2, 3))
@@ -177,16 +178,35 @@ def test_conversion_on_the_way_is_refused():
     )
 
 
-def test_rows_that_do_not_lie_in_order_are_not_written():
+@pytest.mark.parametrize("order", "CFK")
+@pytest.mark.parametrize("axes", [(0, 1, 2), (2, 1, 0), (1, 0, 2), (2, 0, 1)])
+def test_rows_are_written_in_any_order_of_memory(axes, order):
+    def f(x):
+        y = x.transpose(axes).copy(order="K")
+        with np.nditer(y, flags=["external_loop"], op_flags=["readwrite"], order=order) as rows:
+            for row in rows:
+                row[...] = row**2 * np.arange(1, len(row) + 1)
+        return np.sum(y * np.arange(24).reshape(y.shape))
+
+    x, step = np.random.default_rng(0).normal(size=(2, 3, 4)), np.full((2, 3, 4), 1e-6)
+    assert np.sum(grad(f)(x) * step) == pytest.approx((f(x + step) - f(x - step)) / 2, rel=1e-6)
+    assert [program(x) for program in [jit(f)] for _ in range(3)] == pytest.approx([f(x)] * 3, rel=1e-13)
+    assert vmap(f)(np.stack([x, 2 * x])) == pytest.approx([f(x), f(2 * x)], rel=1e-13)
+
+
+def test_rows_with_gaps_are_not_written(monkeypatch):
     def f(x, flags):
-        y = np.asarray(x.copy().T)
-        for row in np.nditer(y, flags=flags, op_flags=["readwrite"], order="C"):
+        y = x.copy()[:, ::2]
+        for row in np.nditer(y, flags=flags, op_flags=["readwrite"], order="F"):
             row *= 2
         return y.sum()
 
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
+    program = jit(lambda x: f(x, ["external_loop"]), not_compiled="ignore")
+    assert [program(X) for _ in range(3)] == [2 * X[:, ::2].sum()] * 3
     with pytest.raises(ValueError, match=r"Remedy: leave flags=\['external_loop'\] out"):
         grad(f)(X, ["external_loop"])
-    assert grad(f)(X, []).tolist() == np.full((2, 3), 2.0).tolist()
+    assert grad(f)(X, []).tolist() == [[2.0, 0.0, 2.0]] * 2
     with pytest.raises(
         AttributeError, match=r"Remedy: iterate over it, or over np\.broadcast_arrays\(x, y\)"
     ):
