@@ -201,22 +201,21 @@ def add_at(ufunc: Any, x: Any, index: Any, *values: Any) -> None:
     method = _ACCUMULATED.get(ufunc.__name__)
     instead = f"; or take y = funcad.numpy.at(K)[indices].{method}(values), a new array" if method is not None else ""
     x = destination(x, f"np.{ufunc.__name__}.at", instead)
-    if method is None:
-        raise TypeError(
-            f"np.{ufunc.__name__}.at was called with traced values{_where()}; repeated indices are counted for "
-            f"{', '.join(_ACCUMULATED)}.\nRemedy: x[index] = np.{ufunc.__name__}(x[index], ...), if no index is repeated."
-        )
-    if method == "add" and added.add_at(x, index, *values):
+    if method == "add" and values and added.add_at(x, index, *values):
         return
     updater = at(snapshot(x))[index]
     own = aval_of(x).dtype
     given, shape = [array_of(v) for v in values], updater.shape()
     if shape is not None and any([len(shape_of(v)) > len(shape) for v in given]):
         raise ValueError("array is not broadcastable to correct shape")
+    if (len(given), ufunc.nout) != (ufunc.nin - 1, 1):
+        ufunc.at(np.ones(1, own), [0], *[np.ones(1, aval_of(v).dtype) for v in given])  # NumPy's error
     result = ufunc(np.empty(0, own), *[np.empty(0, aval_of(v).dtype) for v in given]).dtype
-    if not np.can_cast(result, own, "same_kind"):
+    casts = not np.can_cast(result, own, "same_kind")
+    if casts:
         ufunc.at(np.empty(1, own), [0], *[np.ones(1, aval_of(v).dtype) for v in given])  # NumPy's TypeError
-        return _at_in_turn(ufunc, x, index, given[0], own)
+    if casts or method is None:
+        return _at_in_turn(ufunc, x, index, given, own)
     assign(x, getattr(updater, method)(*given))
 
 
@@ -225,8 +224,8 @@ _VARKEYWORDS = 0x08
 _MOST_TURNS = 64  # of an index that is repeated
 
 
-def _at_in_turn(ufunc: np.ufunc, x: Any, index: Any, values: Any, own: np.dtype) -> None:
-    """`ufunc.at` where each result is cast before the next value comes: repeated indices one after the other."""
+def _at_in_turn(ufunc: np.ufunc, x: Any, index: Any, values: Sequence[Any], own: np.dtype) -> None:
+    """`ufunc.at` where each result is there, and is cast, before the next comes: repeated indices one after the other."""
     parts = [concrete_value(part) for part in (index if type(index) is tuple else (index,))]  # buffers have their values
     places = None
     if Tracer not in map(type, parts):
@@ -238,16 +237,16 @@ def _at_in_turn(ufunc: np.ufunc, x: Any, index: Any, values: Any, own: np.dtype)
         turns[order] = np.arange(len(lines)) - np.maximum.accumulate(np.where(first, np.arange(len(lines)), 0))
     if places is None or len(lines) and turns.max() >= _MOST_TURNS:
         raise TypeError(
-            f"np.{ufunc.__name__}.at of {said(values)} into {own} casts after each element{_where()}, which is done in a "
-            f"program for untraced indices that are repeated less than {_MOST_TURNS} times.\n"
-            "Remedy: make the array one of floats, and convert it at the end."
+            f"np.{ufunc.__name__}.at of {', '.join(map(said, values)) or 'elements'} into {own} goes on from each result"
+            f"{_where()}, which is done in a program for untraced indices that are repeated less than {_MOST_TURNS} times.\n"
+            f"Remedy: x[index] = np.{ufunc.__name__}(x[index], ...), if no index is repeated; or an array of floats."
         )
-    flat = np.reshape(np.broadcast_to(values, places.shape), (-1,))
+    flat = [np.reshape(np.broadcast_to(v, places.shape), (-1,)) for v in values]
     for turn in range(int(turns.max()) + 1 if len(lines) else 0):
         chosen = np.flatnonzero(turns == turn)
         where = np.unravel_index(np.ravel(places)[chosen], shape_of(x))
         now = snapshot(x)
-        assign(x, at(now)[where].set(convert(ufunc(getitem(now, where), flat[chosen]), own)))
+        assign(x, at(now)[where].set(convert(ufunc(getitem(now, where), *[v[chosen] for v in flat]), own)))
 
 
 def _own_code(f: Any) -> CodeType:

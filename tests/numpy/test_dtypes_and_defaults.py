@@ -46,7 +46,7 @@ def test_ufunc_at_that_casts_goes_with_known_indices():
         np.add.at(a, i, v)
         return a
 
-    with pytest.raises(TypeError, match=r"np.add.at of a float64 .* into int64 casts after each.*\n.*array one of floats"):
+    with pytest.raises(TypeError, match=r"np.add.at of a float64 .* into int64 goes on from each.*\n.*an array of floats"):
         fc.jit(f)(np.zeros(3, int), np.array([0, 0]), np.array([0.6, 0.6]))
     assert fc.jit(f)(np.zeros(3), np.array([0, 0]), np.array([0.6, 0.6])).tolist() == [1.2, 0, 0]
 

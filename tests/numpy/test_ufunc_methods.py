@@ -201,3 +201,28 @@ def test_a_list_is_reduced_once_in_a_function_that_acts() -> None:
 
     assert np.array_equal(grad(f)(np.array([0.5, 1.5])), [-1.0, 1.0])
     assert len(calls) == 1
+
+
+def unary_at(x: Any) -> Any:
+    y = x * 1
+    np.negative.at(y, [0, 2])
+    np.square.at(y, [1, 3, 3])
+    np.exp.at(y, slice(4, 5))
+    np.logaddexp.at(y, np.array([5, 5]), x[:2])
+    y = y.reshape(2, 3)
+    np.sin.at(y, (slice(None), 1))
+    return np.sum(y * np.arange(1, 7).reshape(2, 3))
+
+
+def test_ufuncs_at_places_that_are_repeated_go_on_from_each_result() -> None:
+    step = np.arange(6.0) * 1e-6
+    assert np.sum(grad(unary_at)(X) * step) == pytest.approx((unary_at(X + step) - unary_at(X - step)) / 2, rel=1e-6)
+    assert np.array_equal(jit(unary_at)(X), unary_at(X))
+    assert np.allclose(vmap(unary_at)(np.stack([X, X + 0.1])), [unary_at(X), unary_at(X + 0.1)], rtol=1e-13)
+    for wrong in (lambda y: np.exp.at(y, [0], y[0]), lambda y: np.hypot.at(y, [0]), lambda y: np.modf.at(y, [0])):
+        with pytest.raises(Exception) as expected:
+            wrong(X * 1)
+        with pytest.raises(type(expected.value), match=str(expected.value)):
+            grad(lambda x, wrong=wrong: wrong(x * 1))(X)
+    with pytest.raises(TypeError, match=r"Remedy: x\[index\] = np\.exp\(x\[index\]"):
+        grad(lambda x: np.exp.at(x * 1, np.zeros(99, int)))(X)
