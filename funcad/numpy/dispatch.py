@@ -435,8 +435,13 @@ def _with_options(ufunc: Any, implementation: Callable[..., Any], inputs: Sequen
     options = dict(kwargs)
     out = options.pop("out", None) if len(inputs) == ufunc.nin else tuple(inputs[ufunc.nin :])
     if out is None or type(out) is tuple and all([o is None for o in out]):
-        return implementation(*inputs, **checked_options(ufunc, inputs, options))
+        order = options.pop("order") if options.get("order") in ("C", "F") else "K"
+        made = implementation(*inputs, **checked_options(ufunc, inputs, options))
+        if order == "K":
+            return made
+        return tuple([laid_out(v, order) for v in made]) if type(made) is tuple else laid_out(made, order)
     operands = inputs[: ufunc.nin]
+    options.pop("order", None)  # that of what is written
     where, casting = options.pop("where", True), options.pop("casting", "same_kind")
     chosen = checked_options(ufunc, operands, options)
     if where is True:
@@ -529,9 +534,10 @@ def checked_options(ufunc: Any, inputs: Sequence[Any], kwargs: dict[str, Any]) -
             f"{name} does not support where= with traced values{where_am_i()}: without out= its other elements would be "
             f"uninitialised.\nRemedy: np.where(condition, {name}(x), other)."
         )
-    for option, default in (("casting", "same_kind"), ("order", "K"), ("subok", True)):
+    for option, default in (("casting", "same_kind"), ("order", "K")):
         if rest.pop(option, default) != default:
             refuse(name, **{option: kwargs[option]})
+    rest.pop("subok", None)  # no traced value is of a subclass
     dtype = rest.pop("dtype", None)
     kept = {"axis": rest.pop("axis")} if "axis" in rest and ufunc is getattr(np, "vecdot", None) else {}
     refuse(name, **rest)
@@ -625,17 +631,22 @@ def _one_after_another(
     where: Any = True,
 ) -> Any:  # fmt: skip
     """`reduce` and `accumulate` of ufuncs that have no rule of their own: the elements in their order, as NumPy takes them."""
-    refuse(f"np.{ufunc.__name__}.{method}", where=None if where is True else where)
     x = as_array(array) if dtype is None else as_array(array).astype(dtype)
     rank = np.ndim(x)
     axes = tuple(range(rank)) if axis is None else tuple([a % rank for a in (axis if type(axis) is tuple else (axis,))])
     if method == "reduce" and len(axes) != 1:
         ufunc.reduce(np.ones([1] * rank), axis=axes)  # which raises, if their order matters
-        rest = [n for a, n in enumerate(np.shape(x)) if a not in axes]
-        x = np.reshape(np.moveaxis(x, axes, range(len(axes))), (-1, *rest))
-    else:
-        x = np.moveaxis(x, axes[0], 0)
+    rest = [n for a, n in enumerate(np.shape(x)) if a not in axes]
+    lines = lambda v: np.reshape(np.moveaxis(v, axes, range(len(axes))), (-1, *rest))
     objects = all([kinds.strip("O->") == "" for kinds in ufunc.types])  # made by np.frompyfunc
+    step, kept = lambda carry, v: (ufunc(carry, v),) * 2, ()
+    if where is not True:
+        if objects:
+            refuse(f"np.{ufunc.__name__}.{method}", where=where)
+        ufunc.reduce(np.ones(2), where=[True, False], initial=np._NoValue if initial is None else 1)  # NumPy's error
+        kept = (lines(np.broadcast_to(where is not None and as_array(where), np.shape(x))),)
+        step = lambda carry, v: (np.where(v[1], ufunc(carry, np.where(v[1], v[0], 1)), carry),) * 2
+    x = lines(x)
     if not objects:
         x = x.astype(getattr(ufunc, method)(np.ones(2, x.dtype)).dtype)
     if initial is None and method == "reduce" and not objects:
@@ -652,7 +663,7 @@ def _one_after_another(
             rows.append(ufunc(rows[-1], v))
         last, steps = rows[-1], np.stack(rows)[1:]
     else:
-        last, steps = Tracer.namespace.scan(lambda carry, v: (ufunc(carry, v),) * 2, x[0], x[1:])
+        last, steps = Tracer.namespace.scan(step, x[0], (x[1:], *kept) if kept else x[1:])
     if method == "accumulate":
         return np.moveaxis(np.concatenate([x[:1], steps]), 0, axes[0])
     return np.expand_dims(last, axes) if keepdims else last

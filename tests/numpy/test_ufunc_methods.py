@@ -44,6 +44,13 @@ PROGRAMS = {
     "multiply.outer, list": lambda x: np.sum(np.multiply.outer([x[0], x[1]], [x[2], 2.0]) ** 2),
     "list, out=": lambda x: np.sum(np.add.reduce([x, x**2], out=np.zeros(6)) ** 2),
     "initial= alone": lambda x: np.add.reduce(np.ones(3), initial=x[0]) ** 2,
+    "fmax.reduce, where": lambda x: np.fmax.reduce(x, where=[True, False] * 3, initial=-9.0) ** 2,
+    "logaddexp.reduce, where": lambda x: np.logaddexp.reduce(x, where=x > x[2] + 1e-3, initial=0.3),
+    "hypot.reduce, where": lambda x: np.sum(np.hypot.reduce(x.reshape(2, 3), where=[[True], [False]], axis=1) ** 2),
+    "logaddexp.reduce, where, all": lambda x: np.logaddexp.reduce(x.reshape(2, 3), None, where=[True, False, True]) ** 3,
+    "divide.reduce, where": lambda x: np.divide.reduce(x, where=[True] * 5 + [False], initial=2.0),
+    "order=": lambda x: np.sum(np.subtract(x.reshape(2, 3), 1.0, order="F").ravel("K") ** 2 * np.arange(6)),
+    "subok=": lambda x: np.sum(np.sin(x, subok=False)),
     "frompyfunc.reduce, list": lambda x: PICK.reduce([x[0], 2.5, x[1]]) * 1.0,
     "frompyfunc": lambda x: np.sum(PICK(x, 2.5).astype(float) ** 2),
     "frompyfunc, two results": lambda x: np.sum(SPLIT(x)[0] * SPLIT(x)[1]),
@@ -112,7 +119,9 @@ def test_refusals() -> None:
     with pytest.raises(ValueError, match="no identity"):
         grad(lambda x: np.sum(np.divide.reduce(x[:0])))(X)
     with pytest.raises(TypeError, match="where="):
-        grad(lambda x: np.hypot.reduce(x, where=[True, False] * 3))(X)
+        grad(lambda x: PICK.reduce(x, where=[True, False] * 3, initial=1.0))(X)
+    with pytest.raises(ValueError, match="does not have an identity, so to use a where mask"):
+        grad(lambda x: np.fmax.reduce(x, where=[True, False] * 3))(X)
     with pytest.raises(ValueError, match="not reorderable"):
         grad(lambda x: np.subtract.reduce(x.reshape(2, 3), axis=None))(X)
     with pytest.raises(ValueError, match="beyond the memory"):
