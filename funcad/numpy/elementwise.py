@@ -13,10 +13,12 @@ from funcad.host.conversions import given
 from funcad.host.real_types import FLOAT32, NARROW, finfo, is_narrow
 from funcad.host.where import written_for_others
 from funcad.ir.aval import aval_of
-from funcad.ir.tracer import Tracer, concrete_value
+from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.numpy.dispatch import checked_options, implements, refuse, where_am_i
+from funcad.numpy.views import destination
 from funcad.primitives import arithmetic, comparison, conversion, transcendental
 from funcad.primitives.shape import broadcast_to
+from funcad.writes.boxes import assign, is_array
 
 from funcad.numpy.promote import (  # isort: skip
     apart, array_of, arrays, as_array, broadcast, fresh, numbers, promote, promote_for, strong,
@@ -116,9 +118,13 @@ def angle(z: Any, deg: bool = False) -> Any:
 @implements("nan_to_num", alias="same")
 @numbers
 def nan_to_num(x: Any, copy: bool = True, nan: float = 0.0, posinf: Any = None, neginf: Any = None) -> Any:
-    """`numpy.nan_to_num`; the derivative is 0 where a value is replaced. `copy=False` is refused on traced values."""
+    """`numpy.nan_to_num`; the derivative is 0 where a value is replaced."""
     if not copy:
-        refuse("np.nan_to_num", copy=False)
+        if type(x) is not np.ndarray and not (type(x) is Tracer and is_array(x)):
+            np.array(0.0 if type(x) is Tracer else [], copy=False)  # NumPy's error, which has to copy it
+        x = destination(x, "np.nan_to_num(..., copy=False)")
+        assign(x, nan_to_num(snapshot(x), True, nan, posinf, neginf))
+        return x
     x = strong(as_array(x))
     dtype = aval_of(x).dtype
     if dtype.kind in "biu":

@@ -13,7 +13,7 @@ from funcad.errors import TracerIntegerConversionError
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, has_value
 from funcad.numpy import indexing
-from funcad.numpy.dispatch import anew, implements, laid_out, refuse, where_am_i
+from funcad.numpy.dispatch import anew, implements, laid_out, where_am_i
 from funcad.primitives.basic_indexing import stack_p
 from funcad.primitives.conversion import convert
 from funcad.primitives.placement import on_device_of, put
@@ -59,8 +59,7 @@ def sequence(arrays: Any, name: str) -> list[Any]:
 @implements("concatenate", "concat", by_kind=True)
 @apart
 def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    _default_casting("np.concatenate", casting)
-    xs = sequence(arrays, "concatenate")
+    xs = _cast(sequence(arrays, "concatenate"), dtype, casting)
     if axis is None:
         return join([ravelled(x) for x in xs], 0, dtype)
     shapes = [shape_of(x) for x in xs]
@@ -74,8 +73,7 @@ def concatenate(arrays: Any, /, axis: Any = 0, out: Any = None, *, dtype: Any = 
 
 @implements("stack", by_kind=True)
 def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, casting: str = "same_kind") -> Any:
-    _default_casting("np.stack", casting)
-    xs = sequence(arrays, "stack")
+    xs = _cast(sequence(arrays, "stack"), dtype, casting)
     shapes = {shape_of(x) for x in xs}
     if len(shapes) != 1:
         raise ValueError("all input arrays must have the same shape")
@@ -85,9 +83,12 @@ def stack(arrays: Any, axis: int = 0, out: Any = None, *, dtype: Any = None, cas
     return join([expand(x, (axis,)) for x in xs], axis, dtype)
 
 
-def _default_casting(name: str, casting: str) -> None:
-    if casting != "same_kind":
-        refuse(name, casting=casting)
+def _cast(xs: list[Any], dtype: Any, casting: Any) -> list[Any]:
+    """The arrays in the result's dtype, by a rule that is not the usual one; or NumPy's error."""
+    if casting == "same_kind":
+        return xs
+    made = np.concatenate([np.empty(0, aval_of(x).dtype) for x in xs], dtype=dtype, casting=casting)
+    return promote_dtype(xs, made.dtype)
 
 
 def _each(function: Any, arrays: Any, name: str) -> list[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -22,7 +23,7 @@ from funcad.primitives.shape import reshape as _reshape
 from funcad.writes.boxes import assign
 
 from funcad.numpy.promote import (  # isort: skip
-    array_of, as_array_of_rank_0, axes_of, axis_of, expand, numbers, shape_argument,
+    array_of, as_array_of_rank_0, axes_of, axis_of, expand, numbers, ravelled, shape_argument,
 )
 
 strides = OnDemand("funcad.unjitted.strides")
@@ -271,20 +272,17 @@ def fill_diagonal(a: Any, val: Any, wrap: bool = False, *, inplace: bool = True)
         return assign(x, fill_diagonal(snapshot(x), val, wrap, inplace=False))
     x = array_of(a)
     shape = shape_of(x)
-    if wrap and len(shape) == 2 and shape[0] > shape[1] and shape_of(array_of(val)):
-        raise TypeError(
-            "np.fill_diagonal(wrap=True) of a traced array takes one value.\nRemedy: funcad.numpy.at(a)[i, j].set(values)."
-        )
     if len(set(shape)) != 1 and len(shape) != 2:
         raise ValueError("All dimensions of input must be of equal length")
     mask = np.zeros(shape, bool)
     np.fill_diagonal(mask, True, wrap)
+    filled = np.nonzero(mask)[0]  # rows, each of which has one place at most
     (mask,) = on_device_of((mask,), (x,))
     value = convert(array_of(val), aval_of(x).dtype)
     if shape_of(value):
-        count = min(shape)
-        index = np.minimum(np.arange(shape[0]), count - 1) % shape_of(value)[0]
-        value = value[index]
+        index = np.zeros(shape[0], int)
+        index[filled] = np.arange(len(filled)) % prod(shape_of(value))
+        value = ravelled(value)[index]
         value = broadcast_in_dim(value, shape=shape, axes=(0,))
     else:
         value = _broadcast_to(value, shape)

@@ -57,6 +57,49 @@ def test_nan_to_num_replaces_what_was_there():
         alike(lambda x, options=options: np.nan_to_num(x, **options), x)
 
 
+def replaced_in_place(x: Any) -> Any:
+    y = np.stack([x, x / (x - 1.0)])
+    with np.errstate(divide="ignore"):
+        found = np.nan_to_num(y, copy=False, posinf=2.0, neginf=3.0)
+    return np.sum((y + found) ** 2 * np.arange(1, 9).reshape(2, 4))
+
+
+def filled(x: Any) -> Any:
+    tall, wide, cube, turned = np.outer(np.arange(7.0), x[:3]), np.outer(x[:2], x), np.zeros((2, 2, 2)), np.zeros((3, 3))
+    np.fill_diagonal(tall, x[:3], wrap=True)
+    np.fill_diagonal(wide, x[2:], wrap=True)
+    np.fill_diagonal(cube, [x[0], x[1]])
+    np.fill_diagonal(turned, x.reshape(2, 2))
+    return sum([np.sum(v**2 * np.arange(v.size).reshape(v.shape)) for v in (tall, wide, cube, turned)])
+
+
+def cast(x: Any) -> Any:
+    parts = np.concatenate([x, x**2], casting="no"), np.stack([x, np.arange(4)], casting="unsafe").ravel()
+    whole = np.concatenate([x, x * 2], dtype=int, casting="unsafe"), np.hstack([x, x], dtype="f4", casting="unsafe")
+    return np.sum(np.concatenate([*parts, *whole]) ** 2)
+
+
+@pytest.mark.parametrize("f", [replaced_in_place, filled, cast])
+def test_what_is_written_or_cast_as_numpy_does(f: Any):
+    x, step = np.array([0.5, 1.5, 3.25, -0.25]), np.array([3e-6, 1e-6, -2e-6, 2e-6])
+    right = f(x)
+    for found in (fc.jvp(f, (x,), (step,))[0], fc.vmap(f)(x[None])[0], *[g(x) for g in [fc.jit(f)] for _ in range(3)]):
+        assert found == pytest.approx(right, rel=1e-14) and found.dtype == right.dtype
+    if f is not cast:  # a step is lost in float32
+        assert np.sum(fc.grad(f)(x) * step) == pytest.approx((f(x + step) - f(x - step)) / 2, rel=1e-6)
+    else:
+        np.testing.assert_allclose(fc.grad(f)(x), 4 * x**3 + 8 * x, rtol=1e-6)
+
+
+def test_casting_is_refused_in_numpys_words():
+    for f in (lambda x: np.concatenate([x, np.arange(3)], casting="no"), lambda x: np.stack([x, [1, 2]], casting="equiv")):
+        with pytest.raises(TypeError, match="according to the rule"):
+            fc.jvp(f, (np.ones(2),), (np.ones(2),))
+    for f in (lambda x: np.nan_to_num(x[0], copy=False), lambda x: np.nan_to_num([x[0], 1.0], copy=False)):
+        with pytest.raises(ValueError, match="Unable to avoid copy"):
+            fc.jvp(f, (np.ones(2),), (np.ones(2),))
+
+
 @pytest.mark.parametrize("name", ["sum", "prod", "any", "all", "nansum", "nanprod", "max", "min", "nanmax", "nanmin"])
 def test_where_none_is_false(name: str):
     options = {"initial": 0.5} if "m" in name[-3:] and name not in ("sum", "nansum") else {}
