@@ -314,16 +314,17 @@ def missed(error: TracerArrayConversionError) -> TracerArrayConversionError:
     return error
 
 
-def is_told(error: TracerArrayConversionError) -> bool:
+def is_told(error: Exception) -> bool:
     """Of one that has not come out of the function: may its result stand, with a warning?
 
     Many a `try: float(x)` asks whether x is a number, and means what it does then.
     """
-    if error.of_number:
+    told = isinstance(error, TracerArrayConversionError) and error.of_number
+    if told:
         text = str(error).partition("\n")[0]
         then = "The error was caught by a `try`, and the function has gone on as if plain numbers raised it, too"
         warnings.warn(f"{text}\n{then}.\nRemedy: float(funcad.stop_gradient(x)) if a number is enough.", stacklevel=outside(1))
-    return error.of_number
+    return told
 
 
 def given(x: Any, own: bool = True) -> Any:
