@@ -480,7 +480,7 @@ def _outside(function: Any, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
 def _bare(x: Any) -> Any:
     if type(x) is list or type(x) is tuple:
         return type(x)(map(_bare, x))
-    return x.owner.value(x) if type(x) is Tracer and not x.owner.level else x
+    return plain_values([x])[0]
 
 
 def function_of_tracer(self: Tracer, function: Any, types: Any, args: Any, kwargs: Any) -> Any:

@@ -50,9 +50,9 @@ class Store(NamedTuple):
     label: str
     count: int  # of the outputs that are its leaves
     make: Callable[[Sequence[Any]], Any]  # the value, of these
-    shared: Sequence[tuple[int, int]]  # leaves that are another output or an argument, and which of these
-    arrays: Sequence[tuple[int, Place]]  # leaves that are an array which was found, and where
-    others: Sequence[Place | int]  # leaves after those: what was found there, or what that store has stored
+    shared: Sequence[tuple[int, int]] = ()  # leaves that are another output or an argument, and which of these
+    arrays: Sequence[tuple[int, Place]] = ()  # leaves that are an array which was found, and where
+    others: Sequence[Place | int] = ()  # leaves after those: what was found there, or what that store has stored
 
 
 class _Made(NamedTuple):
@@ -323,7 +323,7 @@ class Stores:
                 for key in keys:
                     if key in again:
                         first = "move item" if key in now else "delete item"
-                        stores.append(Store(place, first, key, f"{place.label}[{key!r:.40}]", 0, lambda _: None, (), (), ()))
+                        stores.append(Store(place, first, key, f"{place.label}[{key!r:.40}]", 0, lambda _: None))
                     label = f"{place.label}[{key!r:.40}]" if how == "item" else f"{place.label}.{key}"
                     put(place, how, key, label, before.get(key, MISSING), now.get(key, MISSING))
             elif is_a(x, list) and len(now) >= len(before):
