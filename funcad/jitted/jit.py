@@ -569,36 +569,40 @@ class Core:
         with lock:
             stored = entry.watched is not None and not entry.watched.holds(self.f)  # by another thread, meanwhile
             captured = None if stored else self._captured(entry)
-            if captured is None:
-                return self._again(args, kwargs, entry, tries)
-            inputs = [*captured, *leaves]
-            if entry.written and not may_commit(entry, leaves):
+            if captured is not None:
+                return self._stores(args, kwargs, leaves, entry, key, captured)
+        return self._again(args, kwargs, entry, tries)  # who traces takes a turn before this lock
+
+    def _stores(self, args: tuple, kwargs: dict, leaves: list, entry: Entry, key: Signature, captured: list) -> Any:
+        """The same, with the lock, where what it has read is as it was."""
+        inputs = [*captured, *leaves]
+        if entry.written and not may_commit(entry, leaves):
+            return self.f(*args, **kwargs)
+        donated = self.donated_ids(args, kwargs)
+        if not (entry.written or donated or entry.jaxpr.has_effects or state.observer is not None or any_tracer(inputs)):
+            self._comes_again(key, entry, args, kwargs)
+        happened: list[Any] = []
+        try:
+            with setting(happened=(happened, [])):
+                outs = call_of(entry.jaxpr, inputs, name_of(self.f))
+        except Exception as error:
+            if self._runs_plainly(error, entry, args, kwargs):
                 return self.f(*args, **kwargs)
-            donated = self.donated_ids(args, kwargs)
-            if not (entry.written or donated or entry.jaxpr.has_effects or state.observer is not None or any_tracer(inputs)):
-                self._comes_again(key, entry, args, kwargs)
-            happened: list[Any] = []
-            try:
-                with setting(happened=(happened, [])):
-                    outs = call_of(entry.jaxpr, inputs, name_of(self.f))
-            except Exception as error:
-                if self._runs_plainly(error, entry, args, kwargs):
-                    return self.f(*args, **kwargs)
-                inside = state.abstract is not None or state.observer is not None
-                if state.checked or inside or not happened and donated:
-                    raise
-                if not happened:  # what the program says, draws or calls comes after the error, which f may catch
-                    return self.f(*args, **kwargs)
-                return run_again(self.f, self.static_values(args, kwargs), args, kwargs, happened, error)
-            n = len(outs) - sum([store.count for store in entry.stores])
-            outs = own_memory(outs, inputs)
-            stored, outs = outs[n:], outs[:n]
-            if state.observer is None and any_tracer(stored):
-                stored = outputs_apart(entry.jaxpr, n, inputs, name_of(self.f)) or stored
-            if entry.written:
-                outs = commit(entry, leaves, inputs, outs, donated, name_of(self.f))
-            write_back(entry.stores, self.f, stored, () if donated else leaves, state.observer, name_of(self.f))
-            return entry.out_tree.unflatten(outs)
+            inside = state.abstract is not None or state.observer is not None
+            if state.checked or inside or not happened and donated:
+                raise
+            if not happened:  # what the program says, draws or calls comes after the error, which f may catch
+                return self.f(*args, **kwargs)
+            return run_again(self.f, self.static_values(args, kwargs), args, kwargs, happened, error)
+        n = len(outs) - sum([store.count for store in entry.stores])
+        outs = own_memory(outs, inputs)
+        stored, outs = outs[n:], outs[:n]
+        if state.observer is None and any_tracer(stored):
+            stored = outputs_apart(entry.jaxpr, n, inputs, name_of(self.f)) or stored
+        if entry.written:
+            outs = commit(entry, leaves, inputs, outs, donated, name_of(self.f))
+        write_back(entry.stores, self.f, stored, () if donated else leaves, state.observer, name_of(self.f))
+        return entry.out_tree.unflatten(outs)
 
     # -- functions that are not compiled
     def refused(self, refusal: Refusal) -> None:
@@ -654,24 +658,27 @@ class Core:
         says_and_stores = entry.paths.trie.has_effects and entry.paths.trie.stores and state.observer is None
         if entry.given or says_and_stores:
             with lock:
-                if entry.watched is not None and not entry.watched.holds(self.f):  # another thread has stored meanwhile
-                    return self._call(args, kwargs, 1)
-                happened: list[Any] = []
-                donated = self.donated_ids(args, kwargs)
-                further = [value_at(place, self.f) for place in entry.given]
-                leaves = [*leaves, *further]
-                try:
-                    with setting(happened=(happened, [])):
-                        return entry.paths.call(self, leaves, args, kwargs, donated, key.in_tree)
-                except Exception as error:
-                    stored_before(self, args, kwargs, happened, error)
-                    raise
+                if entry.watched is None or entry.watched.holds(self.f):
+                    return self._tells(args, kwargs, leaves, entry, key)
+            return self._call(args, kwargs, 1)  # another thread has stored meanwhile
         if state.observer is not None and state.observer.also(entry.watched, self.f) is None:
             raise Refusal(f"what {name_of(self.f)} reads is gone", "")
         donated = self.donated_ids(args, kwargs)
         if not any_tracer(leaves) and not donated:
             self._comes_again(key, entry, args, kwargs)
         return entry.paths.call(self, leaves, args, kwargs, donated, key.in_tree)
+
+    def _tells(self, args: tuple, kwargs: dict, leaves: list, entry: Entry, key: Signature) -> Any:
+        """A call along paths that take what the function advances, or that say something and store."""
+        happened: list[Any] = []
+        donated = self.donated_ids(args, kwargs)
+        further = [value_at(place, self.f) for place in entry.given]
+        try:
+            with setting(happened=(happened, [])):
+                return entry.paths.call(self, [*leaves, *further], args, kwargs, donated, key.in_tree)
+        except Exception as error:
+            stored_before(self, args, kwargs, happened, error)
+            raise
 
     # -- calls written out for one signature
     def _comes_again(self, key: Signature, entry: Entry, args: tuple, kwargs: dict) -> None:
@@ -774,7 +781,7 @@ class Core:
             return leaves, entry, key  # type: ignore[return-value]
         if entry is None:
             ran = result is not None and key._replace(answers=(), orders=None) in self.cache.observed  # a trace may forget it
-            with self.cache.turn():
+            with self.cache.turn.taken():
                 key, entry = self.cache.find(key, leaves, self.f)
                 if entry is None:
                     with missed(self.cache, key, self.f, self.argument_names(args)) as report:

@@ -5,6 +5,10 @@ a bound method, which is made anew at each access, has its cache in the `jit` ob
 function captured, never a tracer; of threads that miss together one traces and the others wait, as long as the first makes
 progress: traced functions may call each other, or wait for threads, and tracing twice only costs time. What calls entries
 without asking the cache (see jit_call.py) registers in `users` and is told to stop when the cache is cleared.
+
+A trace of what stores puts its values into the user's objects until it ends, where no other trace, and no call that writes
+back, may find them: that is a turn, too (`storing`). Trap: calls that write back take its lock as it is, which costs less; who
+waits for one of them does not know the thread, and takes it for one that stands.
 """
 
 from __future__ import annotations
@@ -34,13 +38,13 @@ from funcad.memo import CacheLine, after_switch, further, line_of, weak_table
 from funcad.primitives.axis_env import over_processes
 from funcad.reads.places import Guards, Place, evaluated, held_weakly, is_number, needed, path_of
 from funcad.reads.refusals import Raised
-from funcad.reads.stores import Store
+from funcad.reads.stores import Store, lock
 from funcad.show.compile_log import html_table
 from funcad.unjitted.kinds import kinds
 from funcad.unjitted.strides import Given, layout_of
 
 MAX_PROGRAMS = 256  # per function; the least recently used goes first
-STALLED_AFTER = 1.0  # seconds without a step of the thread that traces, after which others stop waiting for it
+STALLED_AFTER = 1.0  # seconds without a step of the thread whose turn it is, after which others stop waiting for it
 POLL = 0.05
 MOST_STATES = 16  # programs of one signature for different values of what the function reads beside its arguments
 CHANGED = "changed"  # among a signature's answers: what the program before it read has changed
@@ -198,10 +202,78 @@ class Entry:
         return self.answers and self._answers(leaves, self.answers.numbers is not None)
 
 
+class Turn:
+    """A lock of which it is known who holds it."""
+
+    __slots__ = ("lock", "holder")
+
+    def __init__(self, lock: Any) -> None:
+        self.lock = lock
+        self.holder: tuple[int, int] | None = None  # the thread, as Python and the system name it
+
+    @contextmanager
+    def taken(self) -> Iterator[None]:
+        """A `with` block of which this thread alone is in one, unless the thread that is seems to wait for others.
+
+        Threads that stand for processes do wait for each other, in collectives: they take no turns.
+        """
+        if over_processes():
+            yield
+            return
+        outer = None
+        owned = self.lock.acquire(blocking=False) or self._wait()
+        try:
+            if owned:
+                outer, self.holder = self.holder, (threading.get_ident(), threading.get_native_id())
+            yield
+        finally:
+            if owned:
+                self.holder = outer
+                self.lock.release()
+
+    def _wait(self) -> bool:
+        """Wait for the turn; False if who has it waits for this thread, or stands at one place of its program for long."""
+        seen, since, me = None, time.monotonic(), threading.get_ident()
+        _waiting.append(at := (me, self))
+        try:
+            while not self.lock.acquire(timeout=POLL):
+                thread, native = self.holder or (0, 0)
+                for _ in _waiting[:]:
+                    for waits, other in _waiting[:]:
+                        if waits == thread != me:  # it waits for its turn, too
+                            thread, native = other.holder or (0, 0)
+                if thread == me:
+                    return False
+                frame = sys._current_frames().get(thread)
+                now = time.monotonic()
+                where = (id(frame), frame.f_lasti, _busy(native) or now) if frame is not None else None
+                if where != seen:
+                    seen, since = where, now
+                elif now - since > STALLED_AFTER:
+                    return False
+            return True
+        finally:
+            _waiting.remove(at)
+
+
+_waiting: list[tuple[int, Turn]] = []  # threads that wait for their turn, and for which
+storing = Turn(lock)  # of traces of what may store in the user's objects
+
+
+def _busy(thread: int) -> Any:
+    """What stays the same while a thread of this process waits for others; None: it computes, or a disk is read for it."""
+    try:
+        with open(f"/proc/self/task/{thread}/stat", "rb") as file:
+            said = file.read().rpartition(b")")[2].split()
+    except OSError:  # another system than Linux, where nobody says
+        return (0, 0)
+    return None if said[0] in (b"R", b"D") else tuple(said[11:13])  # its state, and the time that it has had of processors
+
+
 class Cache:
     """Programs of one function, by signature."""
 
-    __slots__ = ("entries", "misses", "lock", "tracing", "tracer", "users", "tick", "_ticks_read", "advised", "chooses")
+    __slots__ = ("entries", "misses", "lock", "turn", "users", "tick", "_ticks_read", "advised", "chooses")
     __slots__ += ("moved", "changes", "concrete", "proven", "sizes", "derived", "refused", "unseen", "refuser")
     __slots__ += ("dead", "dropped", "observed", "first_calls", "places", "account", "mixes", "ordered", "__weakref__")
 
@@ -226,15 +298,13 @@ class Cache:
         self.sizes: dict[Any, Any] = {}  # families of programs that differ in sizes, see backends/sizes.py
         self.derived: dict[Any, Cache] = {}  # of the function's derivatives, see derived_programs.py
         self.advised = False  # has explain_cache_misses advised on the number of shapes?
-        self.tracer: tuple[int, int] | None = None  # the thread that holds `tracing`, as Python and the system name it
         self.renew_locks()
         self._count_from_zero()
 
     def renew_locks(self) -> None:
         """New locks: in a forked child, the thread that held one does not exist."""
         self.lock = threading.RLock()
-        self.tracing = threading.RLock()
-        self.tracer = None
+        self.turn = Turn(threading.RLock())  # of threads that trace the function
         for entry in self.entries.values():
             if entry.paths is not None:
                 entry.paths.trie.lock = threading.RLock()
@@ -443,63 +513,6 @@ class Cache:
         for cache in derived:
             cache.clear()
 
-    @contextmanager
-    def turn(self) -> Iterator[None]:
-        """A `with` block in which this thread alone traces, unless the thread that does so seems to wait for others.
-
-        Threads that stand for processes do wait for each other, in collectives: they trace all at once.
-        """
-        if over_processes():
-            yield
-            return
-        outer = None
-        owned = self.tracing.acquire(blocking=False) or self._wait()
-        try:
-            if owned:
-                outer, self.tracer = self.tracer, (threading.get_ident(), threading.get_native_id())
-            yield
-        finally:
-            if owned:
-                self.tracer = outer
-                self.tracing.release()
-
-    def _wait(self) -> bool:
-        """Wait for the turn; False if who has it waits for this thread, or stands at one place of its program for long."""
-        seen, since, me = None, time.monotonic(), threading.get_ident()
-        _waiting.append(at := (me, self))
-        try:
-            while not self.tracing.acquire(timeout=POLL):
-                thread, native = self.tracer or (0, 0)
-                for _ in _waiting[:]:
-                    for waits, other in _waiting[:]:
-                        if waits == thread != me:  # it waits for its turn, too
-                            thread, native = other.tracer or (0, 0)
-                if thread == me:
-                    return False
-                frame = sys._current_frames().get(thread)
-                now = time.monotonic()
-                where = (id(frame), frame.f_lasti, _busy(native) or now) if frame is not None else None
-                if where != seen:
-                    seen, since = where, now
-                elif now - since > STALLED_AFTER:
-                    return False
-            return True
-        finally:
-            _waiting.remove(at)
-
-
-_waiting: list[tuple[int, Cache]] = []  # threads that wait for their turn, and of which cache
-
-
-def _busy(thread: int) -> Any:
-    """What stays the same while a thread of this process waits for others; None: it computes, or a disk is read for it."""
-    try:
-        with open(f"/proc/self/task/{thread}/stat", "rb") as file:
-            said = file.read().rpartition(b")")[2].split()
-    except OSError:  # another system than Linux, where nobody says
-        return (0, 0)
-    return None if said[0] in (b"R", b"D") else tuple(said[11:13])  # its state, and the time that it has had of processors
-
 
 def _gone(cache: weakref.ref[Cache], _: Any, ends: Any = sys.is_finalizing) -> None:
     """Python has freed an object, in whatever code of whatever thread: nobody is waited for."""
@@ -545,6 +558,10 @@ def _every_cache() -> list[Cache]:
 def _in_child() -> None:
     global _guard
     _guard = threading.RLock()
+    if not lock._is_owned():  # type: ignore[attr-defined]
+        lock._at_fork_reinit()  # type: ignore[attr-defined]  # as it is, since others refer to it
+    storing.holder = None
+    _waiting.clear()
     for cache in _every_cache():
         cache.renew_locks()
 

@@ -33,11 +33,12 @@ from funcad.host.devices import device_in_use, restore_warnings, suppress_warnin
 from funcad.host.progress import many_objects
 from funcad.host.where import open_traces, state
 from funcad.ir.aval import aval_of, shape_of
-from funcad.ir.jaxpr import Var
+from funcad.ir.jaxpr import Jaxpr, Var
 from funcad.ir.trace import any_tracer, trace_function
 from funcad.ir.tracer import concrete_value
 from funcad.jitted.account import COSTS, Abandoned, Account, compile_cost
 from funcad.jitted.attempts import Attempt, Attempts
+from funcad.jitted.jit_cache import storing
 from funcad.jitted.jit_writes import commit, may_commit
 from funcad.jitted.path_programs import PathProgram, nodes_to, path_program, runs_past
 from funcad.jitted.path_recording import ANSWERS, OF_TRACES, REFUSALS, Differs, Recorder
@@ -407,45 +408,61 @@ class Paths:
         most: int | None = None,
     ) -> Any:
         """Run Python on a trace of these values, after what is handed over, and keep the path."""
-        counters["traces"] += 1
-        attempt = attempts.of(core.f, leaves)
-        known = self.trie.inputs or None, self.trie.root, chain, env
-        recorder = Recorder(leaves, *known, most, core.cache.mixes, instead=not any_tracer(leaves))
-        refusal: Refusal | None = None
-        try:
-            with attempt.looked_after(), many_objects():
-                flat, avals = recorder.watching(attempt.flat, attempt.changes), [aval_of(x) for x in leaves]
-                jaxpr, consts = trace_function(flat, avals, name=f"jit({self.name})", given=attempt.given)
-        except (Abandoned, Differs):
-            recorder.most = -1
-        except Refusal as found:
-            refusal = found
-        except Exception as error:
-            if not isinstance(error, OF_TRACES) or recorder.had_effects or any_tracer(leaves):
-                if keep and recorder.started:
-                    self._count(core, self._keep_raised(recorder, error), None)
-                raise
-            refusal = Raised(error)  # f itself tells whether it is one of f's
-            refusal.__cause__ = error
-        finally:
-            recorder.ends(core)
+        with storing.taken():
+            recorder, attempt, traced, refusal = self._trace(core, leaves, attempts, chain, env, keep, most)
+            if recorder.chooses:
+                core.cache.drop_paths(self)
+            if traced is not None:
+                self.depends_on(core, attempt)
+                if recorder.started:
+                    return self.take(core, recorder, attempt, traced, donated, keep)
+                jaxpr, consts = traced  # started again with buffers, it asks for nothing
+                outs = call_of(jaxpr, [*consts, *leaves], self.name)
+                return self._result(core, attempt.leaf(jaxpr.outputs, consts), outs, leaves, donated)
         if refusal is not None:
             try:  # here, so that what f raises has no other error around it than in plain Python
                 return core.runs_un_jitted(refusal, *attempts.arguments(leaves))
             finally:
                 del refusal  # its traceback holds this frame
-        if recorder.chooses:
-            core.cache.drop_paths(self)
         if recorder.differs is not None and self.begins_anew() > MOST_ANEW:
             reason = str(recorder.differs).partition("\n")[0].removeprefix("a jitted function ").partition(":")[0]
             return core.runs_un_jitted(Refusal(f"it {reason}", ""), *attempts.arguments(leaves))
-        if recorder.most == -1:
-            return self._itself(core, leaves, attempts)
-        self.depends_on(core, attempt)
-        if not recorder.started:  # started again with buffers, it asks for nothing
-            outs = call_of(jaxpr, [*consts, *leaves], self.name)
-            return self._result(core, attempt.leaf(jaxpr.outputs, consts), outs, leaves, donated)
-        return self.take(core, recorder, attempt, (jaxpr, consts), donated, keep)
+        return self._itself(core, leaves, attempts)
+
+    def _trace(
+        self,
+        core: Any,
+        leaves: Sequence[Any],
+        attempts: Attempts,
+        chain: Sequence[Any],
+        env: dict[Var, Any] | None,
+        keep: bool,
+        most: int | None,
+    ) -> tuple[Recorder, Attempt, tuple[Jaxpr, list] | None, Refusal | None]:
+        """A recording, its program and what that captured; None: it was given up, or a reason why f itself is to run."""
+        counters["traces"] += 1
+        attempt = attempts.of(core.f, leaves)
+        known = self.trie.inputs or None, self.trie.root, chain, env
+        recorder = Recorder(leaves, *known, most, core.cache.mixes, instead=not any_tracer(leaves))
+        try:
+            with attempt.looked_after(), many_objects():
+                flat, avals = recorder.watching(attempt.flat, attempt.changes), [aval_of(x) for x in leaves]
+                traced = trace_function(flat, avals, name=f"jit({self.name})", given=attempt.given)
+        except (Abandoned, Differs):
+            return recorder, attempt, None, None
+        except Refusal as refusal:
+            return recorder, attempt, None, refusal
+        except Exception as error:
+            if not isinstance(error, OF_TRACES) or recorder.had_effects or any_tracer(leaves):
+                if keep and recorder.started:
+                    self._count(core, self._keep_raised(recorder, error), None)
+                raise
+            refused = Raised(error)  # f itself tells whether it is one of f's
+            refused.__cause__ = error
+            return recorder, attempt, None, refused
+        finally:
+            recorder.ends(core)
+        return recorder, attempt, traced, None
 
     def begins_anew(self) -> int:
         """All paths are forgotten, as a recording was not like them; gives how often that has happened."""

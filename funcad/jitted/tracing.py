@@ -23,12 +23,11 @@ from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.trace import trace_function
 from funcad.jitted.attempts import Attempt, Attempts, has_twin, run_again
 from funcad.jitted.captured_arrays import gathered
-from funcad.jitted.jit_cache import Entry
+from funcad.jitted.jit_cache import Entry, storing
 from funcad.jitted.path_entries import entry_with_paths
 from funcad.jitted.path_recording import OF_TRACES, Recorder
 from funcad.reads.places import Place, path_of, value_at
 from funcad.reads.refusals import Raised, Refusal, Unplaced
-from funcad.reads.stores import lock
 
 
 class Tracing:
@@ -52,7 +51,7 @@ class Tracing:
 
     def entry(self, ran: bool = False) -> Entry:
         """A program of f. `ran`: f has run on values of the signature, or may: what a trace cannot do is no error of f's."""
-        with many_objects():
+        with storing.taken(), many_objects():
             return self._entry(ran)
 
     def _entry(self, ran: bool) -> Entry:
@@ -85,7 +84,7 @@ class Tracing:
         core, result = self.core, self.result
         n, happened = len(result), []  # type: ignore[arg-type]
         avals, leaves = self.avals, self.leaves
-        with lock:
+        with storing.lock:
             further = [value_at(place, core.f) for place in given]
             recorder = Recorder([*leaves, *further], instead=True)
             self.avals, self.leaves = [*avals, *map(aval_of, further)], recorder.leaves  # type: ignore[assignment]

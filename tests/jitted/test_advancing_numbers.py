@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import importlib.util
 import random
-import threading
+import sys
 import types
 import warnings
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import numpy as np
 import pytest
 
 from funcad import NotCompiledWarning, grad, jit, vmap
+from funcad.jitted import first_calls
 
 
 class Holder:
@@ -169,15 +171,20 @@ def test_transformations_advance_it_once_for_each_call(transform: Any) -> None:
             assert state.t == plain.t
 
 
-def test_threads_lose_no_count() -> None:
-    state = State()
-    f = jit(types.MethodType(every_third, state), not_compiled="raise")
-    threads = [threading.Thread(target=lambda: [f(1.0) for _ in range(200)]) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert state.t == 1600
+@pytest.mark.parametrize("policy", ["raise", None])
+def test_threads_lose_no_count(policy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_calls, "OBSERVES", policy is None)
+    often = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # one thread traces what another one traces, or calls
+    try:
+        for _ in range(6):
+            state = State()
+            f = jit(types.MethodType(every_third, state), not_compiled=policy)
+            with ThreadPoolExecutor(8) as pool:
+                list(pool.map(lambda _: [f(1.0) for _ in range(50)], range(8)))  # noqa: B023 it has ended
+            assert state.t == 400
+    finally:
+        sys.setswitchinterval(often)
 
 
 def test_what_is_read_as_a_whole_is_not_taken() -> None:
