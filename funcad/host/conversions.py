@@ -234,10 +234,12 @@ def _asks_by_method(code: CodeType, space: dict[str, Any]) -> bool:
         return True
     if _ASKING.isdisjoint(names):
         return False
-    operations, before = memoryview(code.co_code), ""
-    if _EXTENDED in operations[::2]:
-        return True  # of so many names some are told by more than one byte
+    operations, before, extended = memoryview(code.co_code), "", 0
     for operation, at in zip(operations[::2], operations[1::2]):  # first of all of `np.dot`, so without `dis`
+        at |= extended << 8
+        extended = at if operation == _EXTENDED else 0
+        if operation == _EXTENDED:
+            continue
         if operation in _OF_IT and names[at >> _SHIFT] in _ASKING and not is_a(space.get(before), types.ModuleType):
             return True
         if operation != _CACHE:

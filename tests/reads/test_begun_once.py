@@ -247,6 +247,18 @@ def test_who_does_not_act_begins_as_it_is():
     assert id(f.__code__) in plainly and id(f.__code__) not in makers
 
 
+def test_who_acts_in_a_long_loop_and_calls_numpy_by_name_begins_as_it_is():
+    from funcad.host.acting import acts
+    from funcad.host.conversions import makers, plainly
+
+    steps = "\n".join(["        x = np.dot(x, 1.0)"] * 40)  # over which Python's jump back takes more than a byte
+    space = {"np": np, "rows": np.ones(2)}
+    exec(f"def f(x):\n    for y in rows:\n{steps}\n        x = x + y\n    return x", space)
+    f = space["f"]
+    assert acts(f) and grad(f)(2.0) == 1.0
+    assert id(f.__code__) in plainly and id(f.__code__) not in makers
+
+
 LARGE = """
 import numpy as np
 
