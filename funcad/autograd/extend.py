@@ -129,6 +129,8 @@ def _is_traced(x: Any) -> bool:
 
 
 def _is_differentiable(x: Any) -> bool:
+    if type(x) is Tracer or type(x) is np.ndarray:
+        return is_inexact(aval_of(x))
     return any(is_inexact(aval_of(leaf)) for leaf in tree.leaves(x))
 
 
@@ -159,8 +161,8 @@ class _TracedCall:
     def run(self) -> Any:
         f, values = self.f, [self.args[i] for i in self.traced]
         needed = [i for i, v in zip(self.traced, values) if _is_differentiable(v)]
-        vjps = f.vjps is not None and all(f.vjps.covers(i) for i in needed)
-        jvps = f.jvps is not None and all(f.jvps.covers(i) for i in needed)
+        vjps = f.vjps is not None and all([f.vjps.covers(i) for i in needed])
+        jvps = f.jvps is not None and all([f.jvps.covers(i) for i in needed])
         if not vjps and not jvps:  # those without a rule may be constants of a jitted function: refused when differentiated
             rules = f.vjps or f.jvps
             values = [v if rules and rules.covers(i) else _guarded(f, i, v) for i, v in zip(self.traced, values)]
@@ -271,7 +273,9 @@ def _in_dtypes(given: Any, like: Any) -> Any:
             return x
         return convert(x, dtype)
 
-    return given if given is None or tree.structure(given) != tree.structure(like) else tree.map(fit, given, like)
+    if given is None or _fits(given, like):
+        return given
+    return given if tree.structure(given) != tree.structure(like) else tree.map(fit, given, like)
 
 
 def _guarded(f: primitive, argnum: int, value: Any) -> Any:
