@@ -21,7 +21,7 @@ import numpy as np
 from funcad.ir.tracer import Tracer
 from funcad.reads.code_reads import MISSING, is_library
 from funcad.reads.later import is_live, now, text
-from funcad.reads.observer import Observer, how_printed
+from funcad.reads.observer import Observer, how_printed, is_argument
 from funcad.reads.places import reference
 from funcad.reads.refusals import constant
 from funcad.reads.replays import spoken
@@ -68,6 +68,8 @@ def _next(observer: Observer, args: tuple, kwargs: dict) -> Any:
 
 def _identified(observer: Observer, args: tuple, kwargs: dict) -> Any:
     """id, or a hash that is no more."""
+    if args and is_argument(args[0]):
+        observer.refuse("the identity of an argument is asked")
     place = observer.origin.get(id(args[0])) if args and type(args[0]) is not Tracer else None
     if place is not None and place.parent is not None:
         observer.guard(place, *reference(args[0]))

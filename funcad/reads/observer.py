@@ -31,7 +31,7 @@ from funcad.host.where import Source, is_internal, state, tracing, user_source
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Var
 from funcad.ir.trace import AbstractTrace
-from funcad.ir.tracer import Tracer
+from funcad.ir.tracer import Tracer, concrete_value
 from funcad.reads.code_reads import MISSING, content, draws, is_library, is_of_library, own_method
 from funcad.reads.key_orders import KeyOrders
 from funcad.reads.refusals import Refusal, Unplaced
@@ -75,6 +75,12 @@ def how_computed(context: Any = None) -> str:
     context = sys.modules["decimal"].getcontext() if context is None else context
     told = [getattr(context, name) for name in ("prec", "rounding", "Emin", "Emax", "capitals", "clamp")]
     return str([*told, *[error.__name__ for error, raises in context.traps.items() if raises]])
+
+
+def is_argument(x: Any) -> bool:
+    """Does x stand for an argument of a function that is traced? At another call it may be another object."""
+    x = concrete_value(x) if type(x) is Tracer else x
+    return type(x) is Tracer and any([v is x.atom for v in getattr(x.owner, "inputs", ())])
 
 
 class Observer:

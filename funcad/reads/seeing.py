@@ -30,7 +30,7 @@ from funcad.reads.calls import called, told_on_its_way
 from funcad.reads.code_reads import MISSING, content, is_library, reads_of, top_of
 from funcad.reads.later import Later, all_now, combined, is_live, joined, now, of_percent, text
 from funcad.reads.lending import lend_item, lend_new
-from funcad.reads.observer import CONTAINERS, LISTS, Observer
+from funcad.reads.observer import CONTAINERS, LISTS, Observer, is_argument
 from funcad.reads.places import Place, dict_of, is_scalar, own, reference
 from funcad.reads.replays import spoken, told_key
 from funcad.reads.selections import NOTHING, applied, element, may_choose, noted, operated, selected, together
@@ -284,6 +284,8 @@ class Seen(Hooks):
         if op is operator.is_ or op is operator.is_not:
             if a is None or b is None:
                 return op(a, b)
+            if a is not b and any([is_argument(x) and (is_argument(y) or is_a(y, np.ndarray)) for x, y in ((a, b), (b, a))]):
+                observer.refuse("whether an argument is the same object as another one, or as an array, is asked")
             return op(_identity(observer, a), _identity(observer, b))
         a, b = now(a), now(b)
         if op.__name__ in ("contains", "lacks"):

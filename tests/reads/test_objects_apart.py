@@ -147,3 +147,40 @@ def test_it_is_told_why() -> None:
         state.b = state.a
         assert jitted(2.0) == 10.0
     assert "closure variable state.a, closure variable state.b: some are one" in said[-1], said
+
+
+ONE = np.ones(2)
+
+
+def of_two(a: Any, b: Any) -> Any:
+    return a + 1.0 if a is b else a - b
+
+
+def of_a_dict(d: Any, _: Any) -> Any:
+    return d["a"] - d["b"] if d["a"] is not d["b"] else d["a"] * 3.0
+
+
+def by_id(a: Any, b: Any) -> Any:
+    return a * len({id(a), id(b)})
+
+
+def of_what_was_there(a: Any, b: Any) -> Any:
+    return a * 2.0 if a is ONE else b * 3.0
+
+
+@pytest.mark.parametrize("f", [of_two, of_a_dict, by_id, of_what_was_there])
+def test_arguments_that_are_one_object(f: Callable[[Any, Any], Any]) -> None:
+    other = np.full(2, 5.0)
+    calls = [(ONE, ONE), (ONE, ONE), (ONE, other), (other, ONE), (other, other)] * 2
+    if f is of_a_dict:
+        calls = [({"a": a, "b": b}, a) for a, b in calls]
+    jitted = jit(f)
+    with pytest.warns(NotCompiledWarning, match="argument"):
+        found = [jitted(*args).tolist() for args in calls]
+    assert found == [f(*args).tolist() for args in calls]
+
+
+def test_what_an_argument_is_compared_with_that_is_no_array() -> None:
+    mode = object()
+    jitted = jit(lambda a, b=None: a if b is None and a is not mode and a is a else a * 2.0, not_compiled="raise")
+    assert [jitted(2.0), jitted(2.0), jitted(2.0, 1.0)] == [2.0, 2.0, 4.0]
