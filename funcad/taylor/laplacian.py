@@ -31,6 +31,7 @@ from funcad.ir.aval import Aval, aval_of, is_inexact, said, shape_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal
 from funcad.ir.trace import any_tracer, bind, trace_function
+from funcad.ir.tracer import concrete_value
 from funcad.jitted.path_recording import Recorder
 from funcad.primitives.arithmetic import add, div, mul
 from funcad.primitives.conversion import convert
@@ -51,14 +52,15 @@ from funcad.taylor.series import (  # isort: skip
 def traced_at(f: Callable[..., Any], args: tuple, what: str) -> tuple[Jaxpr, list[Any], OutTree, list[Any]]:
     """f as a program for these arguments: (jaxpr, consts, structure of the output, leaves).
 
-    Where the arguments have values, Python's control flow reads them.
+    Where the arguments have values, Python's control flow reads them; else it asks the traces around.
     """
     leaves, in_tree = tree.flatten((args, {}))
     check_leaves(leaves, f"{what} of {name_of(f)}: argument", args, given=True)
     store = OutTree()
     flat = flat_function(f, in_tree, store, f"{what} of {name_of(f)}")
-    if not any_tracer(leaves):
-        flat = Recorder(leaves).watching(flat)
+    values = list(map(concrete_value, leaves))
+    known = not any_tracer(values) and all([shape_of(v) == shape_of(x) for v, x in zip(values, leaves)])
+    flat = Recorder(values if known else leaves).watching(flat)
     jaxpr, consts = trace_function(flat, [aval_of(x) for x in leaves], name=f"{what} of {name_of(f)}", given=Given(leaves))
     return jaxpr, consts, store, leaves
 

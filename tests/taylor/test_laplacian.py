@@ -95,6 +95,36 @@ def test_on_a_device() -> None:
         np.testing.assert_allclose(to_host(one(x)), one(X), rtol=1e-12)
 
 
+def by_sign(x: Any) -> Any:
+    total = x[0] * 0.0
+    for v in x:
+        total = total + (v**4 if v > 0 else 2.0 * v**3)
+        if total > 50.0:
+            break
+    return total
+
+
+TRANSFORMS: dict[str, Any] = {
+    "laplacian": laplacian(by_sign),
+    "diagonal": lambda x: np.sum(hessian_diagonal(by_sign)(x) * x),
+    "jet": lambda x: jet(by_sign, (x,), ([x**2, 0.0 * x],))[1][1],
+    "of what is closed over": lambda w: laplacian(lambda x: np.sum(w * x**3) if w[0] * x[0] > 0 else np.sum(x**2 * w))(X),
+}
+
+
+@pytest.mark.parametrize("f", TRANSFORMS.values(), ids=TRANSFORMS)
+def test_python_decides_under_the_other_transformations(f: Any) -> None:
+    rows = np.array([[0.7, -0.4, 0.2, 0.3], [-0.7, 0.4, -0.2, 0.5], [0.3, 0.2, 0.6, -0.1]])
+    values = [f(x) for x in rows]
+    np.testing.assert_allclose(vmap(f)(rows), values, rtol=1e-12, atol=1e-14)
+    slopes = [[(f(x + e) - f(x - e)) / 2e-6 for e in 1e-6 * np.eye(4)] for x in rows]
+    for g in (grad(f), jit(grad(f)), lambda x: funcad.jacfwd(f)(x)):
+        np.testing.assert_allclose([g(x) for x in rows], slopes, rtol=1e-6, atol=1e-8)
+    np.testing.assert_allclose(vmap(grad(f))(rows), slopes, rtol=1e-6, atol=1e-8)
+    jitted = jit(f)
+    np.testing.assert_allclose([jitted(x) for x in (*rows, *rows)], [*values, *values], rtol=1e-12, atol=1e-14)
+
+
 def test_what_is_refused() -> None:
     calls: list[tuple[Any, type]] = [
         (lambda: laplacian(np.sum)(np.array([1, 2])), NonDifferentiableInputError),
