@@ -12,7 +12,7 @@ Traps: the first call traces where something else is traced around it; over proc
 where arrays are so large that a run costs more than a trace; where lanes of vmap try whether something happens; where a trace
 is to tell something (`guards=False`, `not_compiled="raise"`, checks of numbers); where arguments are donated or of classes of
 the user's; where f says `constant`, which is of the first call, or `x.at[i]`, which only traced values have, or warns, of a
-line that is so many calls up, or asks how NumPy warns, which is not at all while f is observed.
+line that is so many calls up, or asks how NumPy warns, or records warnings: it does not warn while f is observed.
 An array that f writes and returns is the caller's own.
 """
 
@@ -46,6 +46,7 @@ OBSERVES = True
 _KINDS = frozenset([TUPLE, LIST, DICT, NONE])
 _PLAIN = frozenset([np.ndarray, float, int, bool, complex])
 _FIRST = frozenset(["constant", "warn", "geterr", "geterrcall"])
+_GIVEN = frozenset(["stacklevel", "record"])  # keywords
 _RESTS = _PLAIN.union([tuple, list, dict, str, type(None)])
 
 
@@ -126,11 +127,12 @@ _names = weak_table("jitted.names", "code: the names in it, and whether it says 
 
 
 def _names_in(code: CodeType) -> tuple[frozenset[str], bool]:
-    """The names in a code and in those nested in it, and whether one gives `stacklevel`, or says `x.at[i]`."""
+    """The names in a code and in those nested in it, and whether one gives `stacklevel` or `record`, or says `x.at[i]`."""
     found = _names.get(code)
     if found is None:
         nested = [_names_in(c) for c in code.co_consts if type(c) is CodeType]
-        asks = any([type(c) is tuple and "stacklevel" in c for c in code.co_consts]) or "at" in code.co_names and _says_at(code)
+        given = [name for c in code.co_consts if type(c) is tuple for name in c if type(name) is str]
+        asks = not _GIVEN.isdisjoint(given) or "at" in code.co_names and _says_at(code)
         names = frozenset(code.co_names).union(*[names for names, _ in nested])
         found = _names[code] = names, asks or any([also for _, also in nested])
     return found  # type: ignore[no-any-return]

@@ -133,8 +133,11 @@ def _errors(observer: Observer, args: tuple, kwargs: dict) -> Any:
 
 
 def _filters(observer: Observer, args: tuple, kwargs: dict) -> Any:
+    """Who asks for warnings, as errors or in a list, gets those of NumPy's, which programs do not give."""
     if "error" in (*args[:1], kwargs.get("action")):
         observer.refuse("warnings are raised as errors")
+    if kwargs.get("record"):
+        observer.refuse("warnings are recorded")
     return MISSING
 
 
@@ -230,8 +233,7 @@ answers: dict[Any, Callable[[Observer, tuple, dict], Any]] = {
     len: _length,
     np.errstate: _errors,
     np.seterr: _errors,
-    warnings.simplefilter: _filters,
-    warnings.filterwarnings: _filters,
+    **dict.fromkeys((warnings.simplefilter, warnings.filterwarnings, warnings.catch_warnings), _filters),
     ("numpy.random", "default_rng"): _generator,
     random.Random: functools.partial(_generator, name="Random"),
     **{(m, n): functools.partial(_with_rng, name=n) for m, names in _WITH_RNG.items() for n in names.split()},

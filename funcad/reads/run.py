@@ -21,6 +21,7 @@ import os
 import sys
 import threading
 import types
+import warnings
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -45,7 +46,7 @@ Ran = dict[types.CodeType | None, bool]
 _FREE = sys.version_info >= (3, 12)  # is a net free, where code runs that it has looked at?
 _KINDS = {contextvars.ContextVar: "a context variable", array.array: "an array.array", bytearray: "a bytearray"}
 _KINDS |= {memoryview: "a memoryview", weakref.ref: "a weak reference", threading.local: "a threading.local"}
-_FUNCTIONS = {builtins.globals: "globals()", os.getenv: "os.getenv"}
+_FUNCTIONS = {builtins.globals: "globals()", os.getenv: "os.getenv", warnings.catch_warnings: "catch_warnings"}
 _BOUND = (types.BuiltinFunctionType, types.MethodWrapperType, types.MethodType)
 _MAKING = frozenset(["__init__", "__new__", "__post_init__", "__setstate__"])  # what these store in is new
 

@@ -15,6 +15,7 @@ import builtins
 import collections
 import operator
 import types
+import warnings
 from contextlib import nullcontext
 from sys import setprofile
 from threading import get_ident
@@ -243,6 +244,8 @@ class Seen(Hooks):
         opens, closes = raw_of(kind, "__enter__")[1], raw_of(kind, "__exit__")[1]
         if is_users_function(opens) or is_users_function(closes):
             return _Manager(manager, opens, closes)
+        if issubclass(kind, warnings.catch_warnings) and manager._record:  # one of pytest's, or of a class of the user's
+            observer.refuse("warnings are recorded")
         return manager
 
     # -- tests

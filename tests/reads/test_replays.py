@@ -143,6 +143,83 @@ def test_output_that_is_led_elsewhere(capsys: pytest.CaptureFixture[str]) -> Non
     assert "x =|2.0" in text.getvalue() and "2.0" not in capsys.readouterr().out
 
 
+class Catching(warnings.catch_warnings):  # type: ignore[type-arg]
+    def __init__(self) -> None:
+        super().__init__(record=True)
+
+
+def recording(f: Any, x: Any) -> list[str]:
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        f(x)
+    return [str(w.message) for w in said]
+
+
+def on_a_stack(f: Any, x: Any) -> list[str]:
+    with contextlib.ExitStack() as stack:
+        said = stack.enter_context(warnings.catch_warnings(record=True))
+        warnings.simplefilter("always")
+        f(x)
+    return [str(w.message) for w in said]
+
+
+def by_a_class(f: Any, x: Any) -> list[str]:
+    with Catching() as said:
+        warnings.simplefilter("always")
+        f(x)
+    return [str(w.message) for w in said or ()]
+
+
+def by_pytest(f: Any, x: Any) -> list[str]:
+    with pytest.warns(Warning) as said:
+        f(x)
+    return [str(w.message) for w in said]
+
+
+def as_errors(f: Any, x: Any) -> list[str]:
+    with warnings.catch_warnings(action="error"):
+        try:
+            f(x)
+        except RuntimeWarning as error:
+            return [str(error)]
+    return []
+
+
+@pytest.mark.parametrize("record", [recording, on_a_stack, by_a_class, by_pytest, as_errors])
+@pytest.mark.parametrize("way", [lambda f: f, lambda f: grad(lambda x: np.sum(f(x) * x)), vmap], ids=["itself", "grad", "vmap"])
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+def test_a_function_that_asks_for_warnings_gets_them(record: Any, way: Any) -> None:
+    """NumPy's, which programs do not give, and the user's own."""
+
+    def f(x: Any) -> Any:
+        said = record(np.log, x)
+        return x * len(said) * ("in log" in "".join(said))
+
+    def g(x: Any) -> Any:
+        return x * len(record(lambda x: warnings.warn("mind this", RuntimeWarning, 2), x))
+
+    x = np.array([-1.0, 1.0])
+    for function in (f, g):
+        with pytest.raises(NotCompiledWarning, match="warnings are r(ecorded|aised as errors)"):
+            jit(way(function), not_compiled="raise")(x)
+        jitted = jit(way(function))
+        for _ in range(3):
+            np.testing.assert_array_equal(jitted(x), way(function)(x))
+            np.testing.assert_array_equal(way(jit(function))(x), way(function)(x))
+
+
+def test_a_function_that_silences_warnings_is_compiled() -> None:
+    def f(x: Any) -> Any:
+        with warnings.catch_warnings(record=False):
+            warnings.simplefilter("ignore")
+            return np.log(x)
+
+    g = jit(f)
+    for _ in range(3):
+        np.testing.assert_array_equal(g(np.array([1.0, 0.0])), [0.0, -np.inf])
+    assert g.cache_info().misses == 1
+
+
 class Shown:
     def __init__(self, x: Any) -> None:
         self.x = x

@@ -105,6 +105,12 @@ REFUSED = {
     "print": ("def f(x):\n    print('said')\n    return x", "", "print"),
     "clock": ("import time\ndef f(x):\n    return x * (time.perf_counter() > 0.0)", "", "in a function without a source"),
     "imported clock": ("from time import time as now\ndef f(x):\n    return x * (now() > 0.0)", "", "without a source"),
+    "recorded": (
+        "import warnings, numpy as np\ndef f(x):\n    with warnings.catch_warnings(record=True) as w:\n"
+        "        warnings.simplefilter('always')\n        np.log(-x)\n    return x * len(w)",
+        "",
+        "catch_warnings in a function without a source",
+    ),
     "generator": ("import numpy as np\nr = np.random.default_rng(3)\ndef f(x):\n    return x * r.normal()", "", "generator"),
 }
 
