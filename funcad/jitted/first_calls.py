@@ -12,7 +12,7 @@ Traps: the first call traces where something else is traced around it; over proc
 where arrays are so large that a run costs more than a trace; where lanes of vmap try whether something happens; where a trace
 is to tell something (`guards=False`, `not_compiled="raise"`, checks of numbers); where arguments are donated or of classes of
 the user's; where f says `constant`, which is of the first call, or `x.at[i]`, which only traced values have, or warns, of a
-line that is so many calls up, or asks how NumPy warns, or records warnings: it does not warn while f is observed.
+line that is so many calls up, or asks how NumPy warns, or records or catches warnings: while f is observed, there are none.
 An array that f writes and returns is the caller's own.
 """
 
@@ -21,17 +21,17 @@ from __future__ import annotations
 import dis
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
-from types import CodeType, FunctionType, MethodType
+from types import CodeType, FrameType, FunctionType, MethodType
 from typing import Any
 
 import numpy as np
 
-from funcad.api.border import check_leaves, flat_values, name_of, own_memory
+from funcad.api.border import Remade, check_leaves, flat_values, name_of, own_memory
 from funcad.configuration import config
 from funcad.host.devices import enter, error_mode
-from funcad.host.where import is_internal, noted, outside, state, written_for_others
+from funcad.host.where import is_internal, noted, outside, state, tracing, written_for_others
 from funcad.ir.trace import next_level
 from funcad.ir.tracer import Tracer
 from funcad.jitted.account import COSTS
@@ -39,7 +39,7 @@ from funcad.jitted.path_entries import LARGE, Resting
 from funcad.jitted.paths import LONGEST
 from funcad.memo import weak_table
 from funcad.primitives.axis_env import over_processes, processes_here
-from funcad.reads.code_reads import content
+from funcad.reads.code_reads import awaits_warning, content
 from funcad.tree.containers import DICT, LIST, NONE, TUPLE
 
 OBSERVES = True
@@ -110,7 +110,9 @@ def _is_plain(structure: Any) -> bool:
 
 def _traces(f: Any, met: set[Any]) -> bool:
     """Does f, or what it calls by name, say what makes the first call trace?"""
-    f = f.__func__ if type(f) is MethodType else f
+    f = _own(f)
+    while isinstance(f, Remade):
+        f = _own(f.remaking()[0])
     if type(f) is not FunctionType or f in met or is_internal(f.__code__.co_filename):
         return False
     met.add(f)
@@ -132,7 +134,7 @@ def _names_in(code: CodeType) -> tuple[frozenset[str], bool]:
     if found is None:
         nested = [_names_in(c) for c in code.co_consts if type(c) is CodeType]
         given = [name for c in code.co_consts if type(c) is tuple for name in c if type(name) is str]
-        asks = not _GIVEN.isdisjoint(given) or "at" in code.co_names and _says_at(code)
+        asks = not _GIVEN.isdisjoint(given) or awaits_warning(code) is not None or "at" in code.co_names and _says_at(code)
         names = frozenset(code.co_names).union(*[names for names, _ in nested])
         found = _names[code] = names, asks or any([also for _, also in nested])
     return found  # type: ignore[no-any-return]
@@ -145,14 +147,21 @@ def _says_at(code: CodeType) -> bool:
 
 
 def _unsaid() -> Callable[[str, int], None]:
-    """NumPy's call where it would warn: nothing is said, but where f has set filters of its own, which may raise."""
+    """NumPy's call where it would warn: nothing is said, but where f has filters or a handler for it, which may raise."""
     filters = warnings.filters
 
     def said(error: str, flag: int) -> None:
-        if warnings.filters is not filters:
+        if warnings.filters is not filters or any([awaits_warning(code) is not None for code in _running()]):
             warnings.warn(f"{error} encountered", RuntimeWarning, stacklevel=outside(2))
 
     return said
+
+
+def _running() -> Iterator[CodeType]:
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_code is not observed.__code__:
+        yield tracing.shown_code(frame.f_code)
+        frame = frame.f_back
 
 
 def observed(core: Any, args: tuple, kwargs: dict, in_tree: Any, leaves: list, key: Any) -> Any:

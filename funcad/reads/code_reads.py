@@ -94,6 +94,24 @@ def stores_attribute(code: types.CodeType, name: str) -> tuple[types.CodeType, i
     return next((found for found in inner if found is not None), None)
 
 
+def awaits_warning(code: types.CodeType) -> int | None:
+    """Where a handler of the code takes what NumPy and SciPy warn of; None if none does."""
+    if _OF_LIBRARIES.isdisjoint(code.co_names):
+        return None
+    taken: list[str] = []
+    for op in dis.get_instructions(code):
+        if op.opname in ("CHECK_EXC_MATCH", "CHECK_EG_MATCH") and not _OF_LIBRARIES.isdisjoint(taken):
+            return op.offset
+        if op.opname.startswith("LOAD_"):
+            taken.append(op.argval if type(op.argval) is str else "")
+        elif op.opname != "BUILD_TUPLE":
+            taken.clear()
+    return None
+
+
+_OF_LIBRARIES = frozenset("Warning RuntimeWarning ComplexWarning LinAlgWarning RankWarning".split())
+
+
 def content(cell: Any) -> Any:
     """Of a closure cell; MISSING if it is not assigned yet."""
     try:

@@ -31,7 +31,7 @@ from funcad.host.where import handing, is_internal, setting
 from funcad.memo import remembers
 from funcad.reads.attributes import defaults_of, is_users_function, method_of
 from funcad.reads.calls import called
-from funcad.reads.code_reads import MISSING, content, is_library, is_library_module, reads_of
+from funcad.reads.code_reads import MISSING, awaits_warning, content, is_library, is_library_module, reads_of
 from funcad.reads.observer import Observer
 from funcad.reads.refused_calls import refusal_of
 from funcad.reads.replays import is_replayed
@@ -145,6 +145,8 @@ def under(observer: Observer, known: list[Ran]) -> Iterator[Callable[[Any], Any]
 
 def unplaceable(found: Any) -> str | None:
     """Why a function that is looked at by the walk alone cannot be compiled; None if there is no reason."""
+    if any([awaits_warning(code) is not None for code in found.codes]):
+        return "warnings that are raised as errors are caught, in a function without a source"
     if found.unlooked:
         return f"{found.unlooked[0]} holds more than is compared in a function without a source"
     for place, x in found.live.values():

@@ -25,10 +25,10 @@ import numpy as np
 
 from funcad.api.value_reads import as_truth
 from funcad.host.real_types import is_a
-from funcad.host.where import state, unseen
+from funcad.host.where import Source, state, unseen
 from funcad.ir.tracer import Tracer
 from funcad.reads.calls import called, told_on_its_way
-from funcad.reads.code_reads import MISSING, content, is_library, reads_of, top_of
+from funcad.reads.code_reads import MISSING, awaits_warning, content, is_library, reads_of, top_of
 from funcad.reads.later import Later, all_now, combined, is_live, joined, now, of_percent, text
 from funcad.reads.lending import lend_item, lend_new
 from funcad.reads.observer import CONTAINERS, LISTS, Observer, is_argument
@@ -57,8 +57,11 @@ class Seen(Hooks):
     def begin(self, observer: Observer) -> None:
         """The twin is made: a global that is not there yet may be there at a later call."""
         self.known: dict[str, Any] = {}  # globals that were read, and are what they were
-        table = self.function.__globals__
-        for name in reads_of(self.function.__code__).globals:
+        table, code = self.function.__globals__, self.function.__code__
+        place = awaits_warning(code)
+        if place is not None:
+            observer.refuse("warnings that are raised as errors are caught", (str(Source(code, place)), code))
+        for name in reads_of(code).globals:
             if name not in table and not hasattr(builtins, name):
                 observer.missing(self._names(observer), "get", name, f"global {name}")
         for name, cell in self.cells.items():

@@ -200,12 +200,45 @@ def test_a_function_that_asks_for_warnings_gets_them(record: Any, way: Any) -> N
 
     x = np.array([-1.0, 1.0])
     for function in (f, g):
-        with pytest.raises(NotCompiledWarning, match="warnings are r(ecorded|aised as errors)"):
+        with pytest.raises(NotCompiledWarning, match="warnings .*(recorded|raised as errors)"):
             jit(way(function), not_compiled="raise")(x)
         jitted = jit(way(function))
         for _ in range(3):
             np.testing.assert_array_equal(jitted(x), way(function)(x))
             np.testing.assert_array_equal(way(jit(function))(x), way(function)(x))
+
+
+def catches(x: Any) -> Any:
+    try:
+        return np.log(x)
+    except RuntimeWarning:
+        return x * 0.0
+
+
+def catches_several(x: Any) -> Any:
+    try:
+        return np.log(x)
+    except (ZeroDivisionError, np.exceptions.ComplexWarning, Warning):
+        return x * 0.0
+
+
+class Catches:
+    def method(self, x: Any) -> Any:
+        return catches(x)
+
+
+@pytest.mark.parametrize("f", [catches, catches_several, Catches().method])
+@pytest.mark.parametrize("way", [lambda f: f, lambda f: grad(lambda x: np.sum(f(x) * x)), vmap], ids=["itself", "grad", "vmap"])
+@pytest.mark.filterwarnings("error::RuntimeWarning", "ignore::funcad.NotCompiledWarning")
+def test_a_function_that_catches_warnings_as_errors_catches_them(f: Any, way: Any) -> None:
+    """Where the filters around the call raise them."""
+    x = np.array([-1.0, 1.0])
+    with pytest.raises(NotCompiledWarning, match=r"warnings that are raised as errors are caught, at .*\(catches"):
+        jit(way(f), not_compiled="raise")(x)
+    jitted = jit(way(f))
+    for _ in range(3):
+        np.testing.assert_array_equal(jitted(x), np.zeros(2))
+        np.testing.assert_array_equal(way(jit(f))(x), np.zeros(2))
 
 
 def test_a_function_that_silences_warnings_is_compiled() -> None:

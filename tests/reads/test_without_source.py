@@ -111,6 +111,11 @@ REFUSED = {
         "",
         "catch_warnings in a function without a source",
     ),
+    "caught warning": (
+        "import numpy as np\ndef f(x):\n    try:\n        return np.log(x)\n    except RuntimeWarning:\n        return x",
+        "",
+        "are caught, in a function without a source",
+    ),
     "generator": ("import numpy as np\nr = np.random.default_rng(3)\ndef f(x):\n    return x * r.normal()", "", "generator"),
 }
 
