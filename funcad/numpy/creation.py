@@ -28,7 +28,7 @@ from funcad.unjitted.strides import layout_of, lies_like
 from funcad.writes.boxes import ViewStep, linked
 
 from funcad.numpy.promote import (  # isort: skip
-    aliased, array_of, as_array, as_array_of_rank_0, expand, fresh, library, promote_dtype, result_dtype, shape_argument,
+    aliased, array_of, as_array, as_array_of_rank_0, cast, expand, fresh, library, promote_dtype, result_dtype, shape_argument,
 )
 
 
@@ -127,7 +127,7 @@ def array(
         dtype = np.dtype(dtype)
         if dtype.kind in "fiu" and aval_of(x).dtype.kind == "c" and any([aval_of(v) == _WEAK for v in _flat((object,))]):
             np.array(1j, dtype)  # NumPy's TypeError: it makes no real number of Python's complex ones
-        x = convert(x, dtype)
+        x = cast(x, dtype)
     order = order_of(order, "CFAK", "K")
     if x is not object and order != "F":  # NumPy makes no other order of lists
         order = "C"
@@ -301,7 +301,7 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, order: str = "C", *, de
     """
     if is_traced((fill_value,)):
         x = array_of(fill_value)
-        return anew(fresh(broadcast_to(x if dtype is None else convert(x, np.dtype(dtype)), shape_argument(shape))))
+        return anew(fresh(broadcast_to(x if dtype is None else cast(x, np.dtype(dtype)), shape_argument(shape))))
     xp = library(device, like)
     if xp is np and device_in_use():
         xp = namespace_of((fill_value,))
@@ -339,7 +339,7 @@ def full_like(
     target = shape_of(x) if shape is None else shape_argument(shape)
     dtype = aval_of(x).dtype if dtype is None else np.dtype(dtype)
     if is_traced((fill_value,)):
-        return anew(fresh(broadcast_to(convert(array_of(fill_value), dtype), target)))
+        return anew(fresh(broadcast_to(cast(array_of(fill_value), dtype), target)))
     return _filled(library(device, x if device is None else None), x, target, fill_value, dtype, order)
 
 
@@ -360,7 +360,7 @@ def copy(a: Any, order: str = "K", subok: bool = False) -> Any:
 
 @implements("astype", alias="same")
 def astype(x: Any, dtype: Any, /, *, copy: bool = True, device: Any = None) -> Any:
-    result = convert(array_of(x), np.dtype(dtype))
+    result = cast(array_of(x), np.dtype(dtype))
     return fresh(result) if copy and result is x else result
 
 

@@ -40,7 +40,7 @@ from funcad.primitives.placement import put
 from funcad.writes.boxes import is_array
 
 from funcad.numpy.promote import (  # isort: skip
-    aliased, apart, as_array, as_number, broadcast, fresh, is_operand, let_numpy_broadcast, promote, promote_dtype,
+    aliased, apart, as_array, as_number, broadcast, cast, fresh, is_operand, let_numpy_broadcast, promote, promote_dtype,
     result_dtype, same_aval, with_integer,
 )
 
@@ -60,7 +60,7 @@ def astype(x: Any, dtype: Any, order: str = "K", casting: Any = "unsafe", subok:
         raise TypeError(f"Cannot cast array data from {x.dtype!r} to {dtype!r} according to the rule {casting!r}")
     if dtype.kind == "O":
         return import_module("funcad.numpy.creation").objects_of(x)
-    order, result = order_of(order, "CFAK", "K"), convert(x, dtype)
+    order, result = order_of(order, "CFAK", "K"), cast(x, dtype)
     line = order == "A" and max(x.shape, default=0) == x.size
     if not copy and x.shape and (order in "CF" or line):  # x itself, if it lies so
         creation = import_module("funcad.numpy.creation")

@@ -10,6 +10,7 @@ shape () needs no conversion, because primitives give strong results as soon as 
 from __future__ import annotations
 
 import functools
+import warnings
 from _thread import get_ident
 from collections.abc import Callable, Iterable, Sequence
 from math import prod
@@ -23,14 +24,14 @@ from funcad.configuration import Function, named_as
 from funcad.host.conversions import is_masked, own_meaning, plain_kinds, their_say
 from funcad.host.devices import NAMESPACES, device_in_use, is_device, namespace_of
 from funcad.host.real_types import HALVES, KINDS, NARROW, NUMBERS, dtype_kind, is_a, is_narrow, native_dtype
-from funcad.host.where import state, tracing, user_source, written_for_others
+from funcad.host.where import outside, state, tracing, user_source, written_for_others
 from funcad.ir.aval import SCALAR_AVALS, aval_of, is_labelled, shape_of
 from funcad.ir.trace import abstract_trace_of, bind, plain_values
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.memo import table
 from funcad.primitives.arithmetic import neg
 from funcad.primitives.comparison import or_
-from funcad.primitives.conversion import convert_p
+from funcad.primitives.conversion import convert, convert_p
 from funcad.primitives.placement import cupy_module, device_put_p, on_device_of
 from funcad.primitives.shape import broadcast_in_dim, reshape, shape_of_two, transpose
 from funcad.unjitted.following import with_value
@@ -138,6 +139,14 @@ def convert_in(trace: Any, x: Any, dtype: np.dtype) -> Any:
     if trace is not None and type(x) is np.ndarray:
         return trace.record(convert_p, (x,), {"dtype": dtype})
     return bind(convert_p, x, dtype=dtype)
+
+
+def cast(x: Any, dtype: np.dtype) -> Any:
+    """`convert`, where the user asks for it: NumPy warns of lost imaginary parts, jit's programs do not."""
+    if dtype.kind in "fiu" and state.observer is None and aval_of(x).dtype.kind == "c":
+        text = "Casting complex values to real discards the imaginary part"
+        warnings.warn(text, np.exceptions.ComplexWarning, stacklevel=outside(2))
+    return convert(x, dtype)
 
 
 def broadcast_in(trace: Any, x: Any, shape: tuple, axes: tuple) -> Any:

@@ -62,12 +62,21 @@ def _variance(
     else:
         free = count - ddof
         skips = name.startswith("np.nan") and own.kind in "fc"
+        if skips:
+            _told(np.less_equal(free, 0), "Degrees of freedom <= 0 for slice.")
         free = np.where(free > 0, free, np.nan) if skips else np.maximum(free, 0)
         result = arithmetic.div(total, convert(free, aval_of(total).dtype))
     if keepdims is _NO or not keepdims:
         result = reshape(result, shape=tuple([n for i, n in enumerate(shape_of(x)) if i not in axes]))
     result = convert(result, np.empty(0, target).real.dtype if dtype is None else target)
     return result if shape_of(result) or type(result) is Tracer else result[()]
+
+
+def _told(bad: Any, text: str) -> None:
+    """NumPy's warning of results that have too few elements, if it is known which ones these are."""
+    known = concrete_value(bad)
+    if type(known) is not Tracer and known.any():
+        warnings.warn(text, RuntimeWarning, stacklevel=outside(2))
 
 
 def _ddof(ddof: Any, correction: Any) -> Any:
@@ -315,6 +324,7 @@ def _quantile(
     if skip_nan:
         count = np.sum(np.logical_not(np.isnan(ordered)), axis=-1, keepdims=True)
         n = convert(count, real) if shape_of(count) else count
+        _told(np.equal(count, 0), "All-NaN slice encountered")
 
     def one(p: Any) -> Any:
         if weights is None:
@@ -402,6 +412,7 @@ def _nan_extreme(name: str, fill: float, original: Callable[..., Any]) -> Callab
         if valid is _NO or initial is not _NO:
             return result
         empty = np.logical_not(np.any(valid, axis=axis, keepdims=bool(keepdims) and keepdims is not _NO))
+        _told(empty, "All-NaN slice encountered")
         return reductions.choice(empty, np.nan, result)
 
     return implements(name)(implementation)

@@ -24,10 +24,10 @@ from funcad.ir.aval import aval_of, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.memo import remembers
 from funcad.numpy.indexing import Index, at, canonical_basic, getitem
-from funcad.numpy.promote import array_of, fresh
+from funcad.numpy.promote import array_of, cast, fresh
 from funcad.primitives.arithmetic import neg
 from funcad.primitives.basic_indexing import basic_add_p
-from funcad.primitives.conversion import convert, real
+from funcad.primitives.conversion import convert
 from funcad.primitives.shape import broadcast_to, reshape, transpose
 from funcad.writes.boxes import ViewStep, assign, check_write, is_array, linked, rebind, refresh, write
 
@@ -65,8 +65,7 @@ def fitted(x: Tracer, value: Any, casting: str = "unsafe") -> Any:
     if casting != "unsafe" and not np.can_cast(aval.dtype, own.dtype, casting):
         np.copyto(np.empty(0, own.dtype), np.empty(0, aval.dtype), casting=casting)  # NumPy's TypeError
     if aval.dtype != own.dtype:
-        value = real(value) if aval.dtype.kind == "c" and own.dtype.kind != "c" else value
-        value = convert(value, own.dtype)
+        value = cast(value, own.dtype)
     shape = aval.shape
     if shape == own.shape:
         return value
