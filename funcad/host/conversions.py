@@ -541,7 +541,7 @@ def _code_writes(code: CodeType) -> bool:
 
 _REMEDIES = {
     "float": "keep x as it is instead of float(x)",
-    "complex": "keep x as it is instead of complex(x)",
+    "complex": "keep x as it is instead of complex(x), and write x + 1j * y instead of complex(x, y)",
     "item": "keep x as it is instead of x.item(): a rank-0 value works as a number",
     "array": "call what needs a real array in funcad.pure_callback",
 }
@@ -682,8 +682,8 @@ def _of_array(function: Any) -> bool:
 
 def _of_call(how: str, called: str, function: Any) -> str:
     """What to write instead of a function in C that was called with a traced value, if it is known which."""
-    if how not in ("float", "array"):
-        return ""
+    if how not in ("float", "array") or function is complex:
+        return _REMEDIES["complex" if function is complex else how]
     if isinstance(function, type) and issubclass(function, np.generic):
         return f"write x.astype({called}) instead of {called}(x)"
     if function is np.arange:

@@ -138,6 +138,9 @@ def test_other_builtins_that_are_transformed_themselves():
     assert text.startswith("float(x) of a traced") and "\nRemedy: keep x as it is instead of float(x); or" in text
 
 
+COMPLEX = "keep x as it is instead of complex(x), and write x + 1j * y instead of complex(x, y)"
+
+
 @pytest.mark.parametrize(
     "convert, spelled, remedy",
     [
@@ -162,7 +165,9 @@ def test_other_builtins_that_are_transformed_themselves():
             "conversion to a NumPy array",
             "call DRAWS.normal in funcad.pure_callback: it needs a real array or number",
         ),
-        (complex, "complex(x)", "keep x as it is instead of complex(x)"),
+        (complex, "complex(x)", COMPLEX),
+        (lambda x: complex(x, 1.0), "complex(x)", COMPLEX),
+        (lambda x: complex(1.0, x), "complex(x)", COMPLEX),
     ],
 )
 def test_array_conversion(convert, spelled, remedy):

@@ -215,6 +215,8 @@ ROWS: list[tuple[str, str]] = [
      "scipy.integrate.quad_vec(lambda t: np.stack([x * np.cos(t), x * np.sin(t)]), 0, 1)[0]"),
     ("(lambda g, rows: g.shuffle(rows) or rows)(np.random.default_rng(0), np.outer(x, x) * 1.0)",
      "(lambda g, rows: rows[g.permutation(len(rows))])(np.random.default_rng(0), np.outer(x, x) * 1.0)"),
+    ("abs(complex(x[0], 2.0))", "abs(x[0] + 1j * 2.0)"),
+    ("abs(complex(2.0, x[0]))", "abs(2.0 + 1j * x[0])"),
     ("sparse(x).sum(dtype=float)", "sparse(x).astype(float).sum()"),
     ("sparse(x).tolil().data", "sparse(x).tocsr().data"),
     ("sparse(x).rows", "sparse(x).toarray()"),
