@@ -89,7 +89,6 @@ frombuffer, fromfile, fromiter, fromstring, from_dlpack = (
 load, save, savez, savez_compressed = _np.load, _np.save, _np.savez, _np.savez_compressed
 loadtxt, savetxt, genfromtxt = _np.loadtxt, _np.savetxt, _np.genfromtxt
 printoptions, set_printoptions, get_printoptions = _np.printoptions, _np.set_printoptions, _np.get_printoptions
-array_repr, array_str, array2string = _np.array_repr, _np.array_str, _np.array2string
 base_repr, binary_repr = _np.base_repr, _np.binary_repr
 format_float_positional, format_float_scientific = _np.format_float_positional, _np.format_float_scientific
 ndindex, ndenumerate, min_scalar_type = _np.ndindex, _np.ndenumerate, _np.min_scalar_type

@@ -716,7 +716,7 @@ LATER_NAMES = {  # name -> the module of funcad.numpy that is loaded when it is 
             triu_indices_from unravel_index vectorize
         """,
         "polynomials": "poly polydiv polyfit roots",
-        "rare": "bitwise_count gcd i0 lcm packbits spacing unpackbits",
+        "rare": "array2string array_repr array_str bitwise_count gcd i0 lcm packbits spacing unpackbits",
         "questions": """
             allclose array_equal array_equiv can_cast common_type isclose iscomplex iscomplexobj
             isneginf isposinf isreal isrealobj isscalar min_scalar_type ndim result_type shape

@@ -1,15 +1,18 @@
-"""Functions that few programs call: of whole numbers and bit patterns, and NumPy's Bessel function.
+"""Functions that few programs call: of whole numbers and bit patterns, NumPy's Bessel function, and texts of arrays.
 
 Loaded at its first use: `import funcad` does not pay for it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from funcad.api.value_reads import plain_value, shown_value
 from funcad.ir.aval import aval_of, shape_of
+from funcad.ir.tracer import Tracer
 from funcad.numpy.dispatch import elementwise_ufunc, implements
 from funcad.numpy.promote import array_of, arrays, axis_of, ravelled
 from funcad.primitives import arithmetic, special
@@ -89,3 +92,17 @@ def i0(x: Any) -> Any:
     if kind == "c":
         raise TypeError("i0 not supported for complex values")
     return special.i0(x if kind == "f" else convert(x, np.dtype(float)))
+
+
+# -- texts
+
+
+def _text(name: str) -> Callable[..., str]:
+    def text(a: Any, *args: Any, **kwargs: Any) -> str:
+        value = shown_value(a)
+        return getattr(np, name)(plain_value(a, "array") if type(value) is Tracer else value, *args, **kwargs)  # type: ignore[no-any-return]
+
+    return implements(name)(text)
+
+
+array2string, array_repr, array_str = map(_text, ("array2string", "array_repr", "array_str"))

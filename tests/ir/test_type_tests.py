@@ -286,6 +286,30 @@ def test_copies_containers_and_texts():
         fc.jit(lambda x: (x, repr(x) == "")[0])(np.ones(2))
 
 
+@pytest.mark.parametrize("write", [np.array2string, np.array_repr, np.array_str])
+@pytest.mark.parametrize("x", [np.array([1 / 3, 2.0]), np.array([[1 / 3]], np.float32), np.eye(2) * 1j])
+def test_texts_by_numpy(write, x):
+    def f(x):
+        texts.append((write(x), write(x, precision=3, suppress_small=True)))
+        return np.sum(np.real(x * x))
+
+    texts = []
+    f(x)
+    plain = texts.copy()
+    for g in (fc.grad(f), fc.grad(lambda x: np.sum(np.real(fc.grad(f)(x)))), lambda x: fc.jvp(f, (x,), (x,))):
+        texts.clear()
+        g(x)
+        assert texts == plain
+    texts.clear()
+    fc.vmap(f)(np.stack([x, x + 1.0]))
+    lanes = texts.copy()
+    texts.clear()
+    f(x), f(x + 1.0)
+    assert sorted(set(lanes)) == sorted(texts)
+    with pytest.raises(fc.errors.TracerArrayConversionError, match="inside make_jaxpr"):
+        fc.make_jaxpr(f)(x)
+
+
 @pytest.mark.parametrize("x", [1.5, np.ones(2)], ids=["number", "array"])
 @pytest.mark.parametrize(
     "transform", [functools.partial(fc.jit, guards=False), lambda f: lambda x: fc.jvp(f, (x,), (x,))], ids=["jit", "jvp"]
