@@ -26,9 +26,9 @@ from funcad.errors import FuncadError, LanesError
 from funcad.host.devices import deliver, enter, error_mode, namespace_of, pending, restore_warnings
 from funcad.host.locks import NO_LOCKS, Locks
 from funcad.host.real_types import dtype_kind, strided
-from funcad.host.where import is_stored, open_traces, state, user_source
+from funcad.host.where import is_stored, open_traces, state, tracing, user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, Stack, aval_of, strip_literal
-from funcad.ir.jaxpr import Equation, Var, equation_axis_names, equation_has_effects
+from funcad.ir.jaxpr import Equation, Var, equation_axis_names, equation_has_effects, has_batch_rule
 from funcad.ir.trace import AbstractTrace, next_level
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.memo import remembers
@@ -182,6 +182,8 @@ class LaneTrace(AbstractTrace):
             del self.equations[: _MANY // 2]
         if primitive.effect or primitive.multiple and equation_has_effects(equation):
             self.work.meets_effect(equation)
+        if tracing.batch_rules and has_batch_rule(equation):
+            self.work.alone = False
         saved = state.source
         if saved is None:
             state.source = equation.source
@@ -294,8 +296,8 @@ class LaneTrace(AbstractTrace):
         except FuncadError:
             raise
         except Exception as error:
-            of_rule = equation.primitive.name == "custom_vmap_call"  # a rule of the user's for whole batches
-            if not any(mapped) or len(self.lanes) == 1 or of_rule:
+            # a rule of the user's for whole batches is not asked lane by lane
+            if not any(mapped) or len(self.lanes) == 1 or has_batch_rule(equation):
                 raise
             self._split_by_error(equation, operands, mapped, error)
         operands, mapped = zip(*map(self.held, args))

@@ -4,7 +4,8 @@ Idea: the function runs on all lanes at once (lane_trace.py) until Python asks f
 group goes on; the others come on a work list and run the function from its start, each as a batch of its own: what they do
 there is what they did before. So there are as many runs as there are different ways through the function. A lane that is
 alone, or has so few companions that a loop is faster, runs as plain Python, and so does the first lane of a run that raised,
-for the exception and its message to be those of the lane. As soon as an effect is met (a print, a
+for the exception and its message to be those of the lane. Where a lane meets a rule of the user's for batches (custom_vmap),
+it is a batch, too, also alone. As soon as an effect is met (a print, a
 callback), all lanes run one after the other from their start, as in a loop: nothing has happened before.
 
 Invariants: operations that run again are pure; what is not (collectives, which need the lanes that have left) is taken over.
@@ -17,6 +18,7 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -29,7 +31,7 @@ from funcad.errors import FuncadError, LanesError, TreeMismatchError
 from funcad.host.conversions import marks_of, needs_buffers
 from funcad.host.devices import namespace_of, on_device
 from funcad.host.locks import read_only
-from funcad.host.where import is_stored, setting, state
+from funcad.host.where import is_stored, setting, state, tracing
 from funcad.ir.aval import SCALAR_AVALS, aval_of, shape_of
 from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.ir.trace import abstract_trace_of, run_in
@@ -151,6 +153,13 @@ class _OneByOne(BaseException):
         self.work = work
 
 
+class _MetRule(BaseException):
+    """A lane that runs as plain Python has met a rule for batches, which it runs again as."""
+
+    def __init__(self, work: _Work):
+        self.work = work
+
+
 class _LanesPart:
     """What some lanes gave: `lanes` are their numbers, or the number of a lane that ran alone."""
 
@@ -169,7 +178,7 @@ class _Work:
     __slots__ = (
         *("f", "flat", "store", "leaves", "mapped", "size", "axis_name"),
         *("todo", "parts", "failed", "runs", "plain", "alone", "writes", "direct", "lost", "longest", "met", "in_tree"),
-        "outer",
+        *("outer", "in_order"),
     )
 
     def __init__(
@@ -190,6 +199,7 @@ class _Work:
         self.alone = axis_name is None and not state.checked and (flat is None or not on_device(leaves))
         self.outer = state.before_effect  # of the lanes around these, which are told first: they may be traced without values
         self.met = False  # has it met an effect, which the lanes have one after the other?
+        self.in_order = False  # do they run so now?
         self.in_tree = in_tree
         self.direct: bool | None = flat is None or None  # are the leaves the arguments? None: not looked yet
         self.writes: bool | None = None  # does f write into arrays? None: not looked yet
@@ -238,6 +248,18 @@ class _Work:
         self.met = True
         raise _OneByOne(self)
 
+    def meets_rule(self, name: str, has_values: bool) -> None:
+        """A lane that runs as plain Python calls a function with a rule for batches; it returns where that is to run here."""
+        if not self.in_order:  # nothing has happened
+            self.alone = False
+            raise _MetRule(self)
+        if not has_values:
+            raise LanesError(
+                f"vmap of {name_of(self.f)}: an effect (a print, a callback) happens for one lane after the other, and {name}, "
+                "which has a vmap rule, is called where it is traced (in grad, or in the body of scan).\nRemedy: leave the "
+                "effect out, or choose with np.where or funcad.cond instead of Python's if."
+            )
+
     # -- running
 
     def _kind(self) -> tuple:
@@ -256,49 +278,68 @@ class _Work:
             self.todo = [(0, 0, every, (), 0.0)]
         saved, state.before_effect = state.before_effect, self.meets_effect
         try:
-            while self.todo:
-                _, _, lanes, log, gain = heapq.heappop(self.todo)
-                if self.failed is not None:
-                    lanes = lanes[lanes < self.failed[0]]
-                # the first batch is of all lanes
-                if len(lanes) and (self.runs or self.size == 1) and self._loops(len(lanes), gain):
-                    alone.append(lanes)
-                elif len(lanes) or not self.size:
-                    self._run_together(lanes, log)
-            if self.runs and not self.parts and few:
-                _apart.put(self._kind(), CALLS)
-            if alone:
-                self._run_alone(np.sort(np.concatenate(alone)).tolist())
+            while self.todo or alone:
+                if self.todo:
+                    _, _, lanes, log, gain = heapq.heappop(self.todo)
+                    if self.failed is not None:
+                        lanes = lanes[lanes < self.failed[0]]
+                    # the first batch is of all lanes
+                    if len(lanes) and (self.runs or self.size == 1) and self._loops(len(lanes), gain):
+                        alone.append(lanes)
+                    elif len(lanes) or not self.size:
+                        self._run_together(lanes, log)
+                    continue
+                if self.runs and not self.parts and few and self.alone:
+                    _apart.put(self._kind(), CALLS)
+                rest = self._run_alone(np.sort(np.concatenate(alone)).tolist())
+                alone = []
+                if rest:
+                    self.todo = [(0, 0, np.array(rest), (), 0.0)]
         finally:
             state.before_effect = saved
         if self.failed is not None:
             raise self.failed[1]
 
     def run_one_by_one(self) -> None:
-        self.parts, self.failed, self.met = [], None, False
+        self.parts, self.failed, self.met, self.in_order = [], None, False, True
         self._run_alone(range(self.size))
         if self.failed is not None:
             raise self.failed[1]
 
-    def _run_alone(self, lanes: Sequence[int]) -> None:
-        """As a loop calls the function."""
+    def _run_alone(self, lanes: Sequence[int]) -> Sequence[int]:
+        """As a loop calls the function; from the first lane on that meets a rule for batches, they are given back."""
         found: list[tuple[list[Any], Any]] = []
-        for lane, leaves in zip(lanes, self._lanes(lanes)):
-            if self.failed is not None and self.failed[0] < lane:
-                break
-            try:
-                found.append(self._call(leaves))
-            except Exception as error:
-                if self.met:
-                    raise _OneByOne(self) from None
-                self.failed = lane, error
-                return
+        rest: Sequence[int] = ()
+        with self._as_plain_python():
+            for i, (lane, leaves) in enumerate(zip(lanes, self._lanes(lanes))):
+                if self.failed is not None and self.failed[0] < lane:
+                    break
+                try:
+                    one = self._call(leaves)
+                except _MetRule as met:
+                    if met.work is not self:
+                        raise
+                except Exception as error:
+                    if self.met:
+                        raise _OneByOne(self) from None
+                    if self.alone or self.in_order:
+                        self.failed = lane, error
+                        return ()
+                if not (self.alone or self.in_order):  # whatever the user's code has caught
+                    rest = lanes[i:]
+                    break
+                found.append(one)
         kinds = {type(outs[0]) if structure is _NUMBER else None for outs, structure in found}
         if len(kinds) == 1 and issubclass(next(iter(kinds)) or object, np.generic):
             column = np.array([outs[0] for outs, _ in found])
             self.parts.append(_LanesPart(np.array(lanes[: len(found)]), [column], [True], _NUMBER))
         else:
             self.parts += [_LanesPart(lane, outs, [False] * len(outs), t) for lane, (outs, t) in zip(lanes, found)]
+        return rest
+
+    def _as_plain_python(self) -> Any:
+        """The state in which lanes do: where functions may have rules for batches, they are told, and jit hides none."""
+        return setting(lane=self, jit_disabled=True) if tracing.batch_rules else nullcontext()
 
     def _run_together(self, lanes: np.ndarray, log: Sequence[tuple]) -> None:
         self.runs += 1
@@ -350,7 +391,11 @@ class _Work:
             return
         if self.alone:
             try:
-                self._call(next(self._lanes([lane])))
+                with self._as_plain_python():
+                    self._call(next(self._lanes([lane])))
+            except _MetRule as met:
+                if met.work is not self:
+                    raise
             except Exception as found:
                 error = found
         self.failed = lane, error

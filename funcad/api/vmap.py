@@ -209,6 +209,9 @@ def _mapped_size(f: Any, leaves: list, axes: list, axis_size: int | None, exampl
 def _run(
     f: Any, in_tree: Any, out_axes: Any, axis_name: Any, arrays: bool, leaves: list, batched: list, size: int
 ) -> Any:
+    if state.lane is not None:  # inside, this batch is that of rules
+        with setting(lane=None):
+            return _run(f, in_tree, out_axes, axis_name, arrays, leaves, batched, size)
     store = OutTree()
     found: Any = None
     first = type(out_axes) is int and out_axes == 0

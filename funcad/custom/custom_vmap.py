@@ -1,7 +1,8 @@
 """`custom_vmap`: a function with the user's own batching rule.
 
 Idea: the function is recorded as one equation that keeps its program and the rule; when `vmap` meets it, the rule runs on the
-batched values. Forward mode differentiates the program and the rule alike, so the rule still decides under vmap of jvp.
+batched values. Forward mode differentiates the program and the rule alike, so the rule still decides under vmap of jvp. A lane
+of un-jitted vmap that runs as plain Python is a batch of one to the rule (`_Work.meets_rule`, api/split_batch.py).
 Trap: reverse mode differentiates the program itself, since residuals of the program and of the rule need not correspond;
 under vmap of grad the derived programs are batched as usual.
 """
@@ -17,13 +18,13 @@ from funcad.configuration import OnDemand
 from funcad.control.call import call_p, compact, partial_call, scatter
 from funcad.control.rules import Target, on_values, refuse_tracers
 from funcad.errors import AxesMismatchError
-from funcad.host.where import state
+from funcad.host.where import setting, state, tracing
 from funcad.ir.aval import aval_of, said
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import trace_function
-from funcad.ir.tracer import has_value
+from funcad.ir.tracer import Tracer, has_value
 from funcad.primitives.shape import broadcast_leading, zeros
 from funcad.transforms.jvp import jvp_eval, jvp_jaxpr
 from funcad.unjitted.pushes import follow
@@ -196,6 +197,7 @@ class custom_vmap(Remade):
         dress_as(self, fun)
         self._target = Target(fun, "custom_vmap", (), ())
         self._rule: Any = None
+        tracing.batch_rules = True
 
     def __repr__(self) -> str:
         return f"<custom_vmap of {name_of(self._target.f)}>"
@@ -221,12 +223,19 @@ class custom_vmap(Remade):
 def _call(target: Target, rule: Any, args: tuple, kwargs: dict) -> Any:
     args = target.positional(args, kwargs)
     leaves, args_tree = flat_values(args)
-    if all(has_value(x) for x in leaves):  # nothing that vmap could be mapping
+    what = f"custom_vmap function {name_of(target.f)}"
+    lane = state.lane
+    if lane is not None:
+        lane.meets_rule(what, Tracer not in map(type, leaves))
+    elif all(has_value(x) for x in leaves):  # nothing that vmap could be mapping
         return unaliased(runs(target.f)(*args), args, target.f)
     store = OutTree()
-    what = f"custom_vmap function {name_of(target.f)}"
     flat = flat_function(lambda *xs: on_copies(what, runs(target.f), xs), tree.structure((args, {})), store)
-    jaxpr, consts = trace_function(flat, [aval_of(x) for x in leaves], name=what, staging=True)
-    refuse_tracers(what, [target.f], consts)
-    new_rule = _user_rule(name_of(target.f), rule, args_tree, store.tree)
+    with setting(lane=None):
+        jaxpr, consts = trace_function(flat, [aval_of(x) for x in leaves], name=what, staging=True)
+        refuse_tracers(what, [target.f], consts)
+        new_rule = _user_rule(name_of(target.f), rule, args_tree, store.tree)
+        if lane is not None:  # a batch of one; which values depend on the lane is not known here
+            outs, batched = new_rule(1, [True] * len(leaves), [broadcast_leading(x, 1) for x in leaves])
+            return store.tree.unflatten([x[0] if b else x for x, b in zip(outs, batched)])
     return store.tree.unflatten(custom_vmap_call_p(*consts, *leaves, jaxpr=jaxpr, rule=new_rule, n_consts=len(consts)))

@@ -131,6 +131,11 @@ class Jaxpr:
         """Has it equations that are never removed?"""
         return self._any("stays", stays)
 
+    @property
+    def has_batch_rules(self) -> bool:
+        """Are there functions in it with a batching rule of the user's?"""
+        return self._any("batch_rules", has_batch_rule)
+
     def _any(self, name: str, of_equation: Callable[[Equation], bool]) -> bool:
         found = self.memo.get(name)
         return self.memo.setdefault(name, any(map(of_equation, self.equations))) if found is None else found
@@ -199,6 +204,12 @@ def _equation_moves(equation: Equation) -> frozenset[str]:
 def equation_has_effects(equation: Equation) -> bool:
     primitive, _, params, _, _ = equation
     return primitive.effect or (primitive.multiple and any(j.has_effects for j in subjaxprs(params)))
+
+
+def has_batch_rule(equation: Equation) -> bool:
+    primitive, _, params, _, _ = equation
+    own = primitive.name == "custom_vmap_call"
+    return own or primitive.multiple and any(j.has_batch_rules for j in subjaxprs(params))
 
 
 def stays(equation: Equation) -> bool:

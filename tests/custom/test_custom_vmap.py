@@ -117,3 +117,133 @@ def test_attributes_of_callable_objects_hide_nothing():
     mapped.def_vmap(lambda size, batched, x: (x * 6.0, True))
     np.testing.assert_array_equal(fc.vmap(mapped)(np.ones(2)), [6.0, 6.0])
     assert fc.jit(fc.grad(Model()))(1.0) == 3.0
+
+
+def times_hundred():
+    """A function whose rule shows in its result, and the batches that the rule was given."""
+    batches = []
+    note = unseen(lambda *given: batches.append(given))
+    f = fc.custom_vmap(lambda x, w: x * w)
+
+    @f.def_vmap
+    def rule(size, batched, x, w):
+        note(size, list(batched))
+        return 100 * x * w, batched[0] or batched[1]
+
+    return f, batches
+
+
+def by_its_result(f, x):
+    y = f(x, 2.0)
+    return y if y > 300 else -y
+
+
+def one_way(f, x):
+    return f(x, 2.0) if x > 1.5 else 0 * x
+
+
+def in_jit(f, x):
+    return fc.jit(f)(x, 2.0) if x > 1.5 else 0 * x
+
+
+def in_loop(f, x):
+    return fc.fori_loop(0, 1, lambda i, c: f(c, 2.0), x) if x > 1.5 else 0 * x
+
+
+def in_vmap(f, x):
+    return fc.vmap(f, (0, None))(np.stack([x, x]), 2.0)[1] if x > 1.5 else 0 * x
+
+
+def by_error(f, x):
+    try:
+        if x < 1.5:
+            raise ValueError
+        return f(x, 2.0)
+    except ValueError:
+        return 0 * x
+
+
+def catching_all(f, x):
+    try:
+        return f(x, 2.0) if x > 1.5 else 0 * x
+    except BaseException:  # noqa: B036 as users write it
+        return -x
+
+
+WAYS = [one_way, in_jit, in_loop, in_vmap, by_error, catching_all]
+
+
+@pytest.mark.parametrize("xs", [[1.0, 2.0, 3.0], [1.0, 1.0, 3.0], [3.0]], ids=str)
+@pytest.mark.parametrize("way", WAYS, ids=lambda f: f.__name__)
+def test_lanes_that_part_keep_the_rule(way, xs):
+    f, batches = times_hundred()
+    expected = [200 * x if x > 1.5 else 0 for x in xs]
+    for _ in range(3):
+        np.testing.assert_array_equal(fc.vmap(functools.partial(way, f))(np.array(xs)), expected)
+    assert all([batched == [True, False] for _, batched in batches])
+    rows = np.array([xs, xs[::-1]])
+    np.testing.assert_array_equal(fc.vmap(fc.vmap(functools.partial(way, f)))(rows), [expected, expected[::-1]])
+
+
+def test_lanes_part_by_what_the_rule_gave():
+    f, _ = times_hundred()
+    for _ in range(3):
+        np.testing.assert_array_equal(fc.vmap(functools.partial(by_its_result, f))(np.arange(1.0, 4.0)), [-200, 400, 600])
+    of_each = lambda x: f(x, float(x))
+    np.testing.assert_array_equal(fc.vmap(of_each)(np.arange(20.0)), 100 * np.arange(20.0) ** 2)
+    np.testing.assert_array_equal(fc.vmap(fc.grad(functools.partial(one_way, f)))(np.arange(1.0, 4.0)), [0, 2, 2])
+    pushed = lambda x: fc.jvp(lambda y: f(y, 2.0), (x,), (1.0,))[1] if x > 2.5 else 0 * x
+    np.testing.assert_array_equal(fc.vmap(pushed)(np.arange(1.0, 4.0)), [0, 0, 200])
+
+
+def test_jit_that_was_compiled_before_keeps_the_rule_in_a_lane():
+    f, _ = times_hundred()
+    compiled = fc.jit(lambda x, w: f(x, w))
+    for _ in range(10):
+        assert compiled(1.0, 2.0) == 2.0
+    one = lambda x: compiled(x, 2.0) if x > 2.5 else 0 * x
+    for _ in range(3):
+        np.testing.assert_array_equal(fc.vmap(one)(np.arange(1.0, 4.0)), [0, 0, 600])
+
+
+def test_an_error_of_the_rule_is_no_reason_to_do_without_it():
+    f = fc.custom_vmap(lambda x: x * 1)
+    f.def_vmap(lambda n, b, x: 1 / 0)
+    for one in (f, lambda x: f(x) if x > 2.5 else x, lambda x: fc.jit(f)(x)):
+        mapped = fc.vmap(one)
+        for _ in range(3):
+            with pytest.raises(ZeroDivisionError):
+                mapped(np.arange(1.0, 4.0))
+
+
+@pytest.mark.parametrize("call", [one_way, in_jit, in_vmap], ids=lambda f: f.__name__)
+def test_lanes_with_effects_keep_the_rule(call):
+    f, _ = times_hundred()
+    seen = []
+
+    def effect_first(x):
+        fc.debug.callback(unseen(lambda v: seen.append(float(v))), x)
+        return call(f, x)
+
+    def rule_first(x):
+        y = f(x, 2.0)
+        fc.debug.callback(unseen(lambda v: seen.append(float(v))), x)
+        return y if x > 1.5 else 0 * x
+
+    for g in (effect_first, rule_first):
+        seen.clear()
+        np.testing.assert_array_equal(fc.vmap(g)(np.arange(1.0, 4.0)), [0, 400, 600])
+        assert seen == [1.0, 2.0, 3.0]
+
+
+def test_where_a_lane_with_effects_cannot_keep_the_rule_it_says_so():
+    f, _ = times_hundred()
+
+    def loop(x):
+        fc.debug.callback(lambda v: None, x)
+        return in_loop(f, x)
+
+    with pytest.raises(fc.errors.LanesError, match="has a vmap rule(.|\n)*Remedy: leave the effect out"):
+        fc.vmap(loop)(np.arange(1.0, 4.0))
+    chosen = lambda x: fc.cond(x > 1.5, lambda: fc.fori_loop(0, 1, lambda i, c: f(c, 2.0), x), lambda: 0 * x)
+    np.testing.assert_array_equal(fc.vmap(chosen)(np.arange(1.0, 4.0)), [0, 400, 600])
