@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,10 @@ from funcad.api.vmap import vmap
 from funcad.control.body import check_functions, check_structure, prepare
 from funcad.control.scan import check_unroll, run_scan
 from funcad.control.while_loop import run_while
+from funcad.host.conversions import needs_buffers
+from funcad.host.locks import read_only
 from funcad.ir.aval import dtype_of, said, shape_of
-from funcad.ir.tracer import Tracer, concrete_value
+from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.primitives.arithmetic import add
 from funcad.primitives.comparison import lt
 from funcad.primitives.conversion import convert
@@ -203,6 +206,14 @@ def map(f: Callable[[Any], Any], xs: Any, *, batch_size: int | None = None) -> A
 #
 # Idea: combine neighbours, scan the half as long result, which gives every second prefix, and combine those with the elements
 # in between for the others.
+#
+# Trap: of the arrays that `fn` is given many are views of the caller's, or are read again. It writes into copies of its own.
+
+
+def _lent(values: list[Any], writes: bool) -> list[Any]:
+    """The values for fn, which `writes` into copies; where one that does not seem to does so all the same, NumPy says it."""
+    own = (lambda x: x.copy()) if writes else lambda x: read_only(x) if type(x) is np.ndarray else x
+    return [snapshot(x) if type(x) is Tracer else own(x) for x in values]
 
 
 def _every_second(x: Any, start: int, stop: int, axis: int) -> Any:
@@ -282,8 +293,12 @@ def associative_scan(fn: Callable[[Any, Any], Any], elems: Any, reverse: bool = 
         lines = "\n".join(f"  elems{tree.keystr(p)} has {n}" for p, n in zip(structure.paths(), lengths))
         raise ValueError(f"associative_scan: lengths along axis {axis} must be equal, but\n{lines}")
 
+    is_ufunc = type(fn) is np.ufunc
+    writes = type(fn) is not FunctionType or needs_buffers(fn)
+
     def combine(a: list[Any], b: list[Any]) -> list[Any]:
-        out = call_as("associative_scan calls fn(a, b)", fn, structure.unflatten(a), structure.unflatten(b))
+        first, second = [structure.unflatten(x if is_ufunc else _lent(x, writes)) for x in (a, b)]
+        out = call_as("associative_scan calls fn(a, b)", fn, first, second)
         result, found = prepare("associative_scan", out, f"the value returned by {name_of(fn)}")
         check_structure("associative_scan", found, structure, f"the value returned by {name_of(fn)}", "elems")
         for path, x, y in zip(structure.paths(), a, result):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import pickle
 import tracemalloc
 
@@ -395,6 +396,55 @@ def test_associative_scan_is_differentiated_and_logarithmic():
     assert "associative_scan: axis 1 is out of bounds for elems, which is a float64 array of shape (5,)" == raised(
         associative_scan, multiply, x, axis=1
     )
+
+
+def doubles_first(a, b):
+    a *= 2
+    return a + b
+
+
+def adds_to_second(a, b):
+    b += a
+    return b
+
+
+class Adds:
+    """No function, whose code could be read."""
+
+    def __call__(self, a, b):
+        return np.add(a, b, out=a)
+
+
+WRITING = {
+    "first": (doubles_first, lambda a, b: 2 * a + b),
+    "second": (adds_to_second, np.add),
+    "operator": (operator.iadd, np.add),
+    "object": (Adds(), np.add),
+}
+
+
+@pytest.mark.parametrize("name", WRITING)
+@pytest.mark.parametrize("n", [1, 2, 3, 4, 5, 8, 9])
+def test_associative_scan_gives_copies_to_what_writes(n, name):
+    writing, pure = WRITING[name]
+    x = np.arange(1.0, n + 1)
+    for reverse in (False, True):
+        expected = associative_scan(pure, x.copy(), reverse=reverse)
+        f = lambda x, reverse=reverse: associative_scan(writing, x, reverse=reverse)
+        jitted = jit(f)
+        for g in (f, jitted, jitted, jitted, lambda x, f=f: vmap(f)(np.stack([x, x]))[1]):
+            np.testing.assert_array_equal(g(x), expected)
+            np.testing.assert_array_equal(x, np.arange(1.0, n + 1))
+        weighted = lambda fn, reverse=reverse: lambda x: associative_scan(fn, x, reverse=reverse) @ np.arange(1.0, n + 1)
+        np.testing.assert_array_equal(grad(weighted(writing))(x), grad(weighted(pure))(x))
+        np.testing.assert_array_equal(x, np.arange(1.0, n + 1))
+
+
+def test_a_write_of_associative_scan_that_no_code_shows_is_refused():
+    x = np.ones(4)
+    with pytest.raises(ValueError, match="read-only"):
+        associative_scan(lambda a, b: exec("a *= 2") or a + b, x)
+    np.testing.assert_array_equal(x, np.ones(4))
 
 
 def test_axis_names_inside():
