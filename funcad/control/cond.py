@@ -7,6 +7,10 @@ Its derivative is a `cond` on the same index: branches hand over their residuals
 Under vmap with a batched index each branch runs if some lane takes it, on borrowed inputs for the lanes that do not (see
 primitives/lanes.py), so a branch that is not taken can neither fail nor poison a derivative; a branch with effects is run lane
 by lane instead.
+
+Trap: branches that return other kinds of numbers (1 and 1.5, a float32 and 0.1) adapt to each other in a program, and un-jitted
+each returns its own. So jit decides by the value there, as for Python's `if`, if it can tell it. A float beside a float64
+adapts all the same: the number stays the same, and one program is much faster.
 """
 
 from __future__ import annotations
@@ -19,12 +23,13 @@ from typing import Any
 import numpy as np
 
 from funcad.api.border import api, call_as, name_of, on_copies, own_memory, unaliased
+from funcad.api.value_reads import asked
 from funcad.backends.engines import program_of
 from funcad.control.backward_bodies import joined_tangents, kinds_of_tangents, masked_branch, masked_branches, parts_of
 from funcad.control.body import check_functions, check_structure, leaf_path, prepare, to_agree, unified
 from funcad.control.call import coerce, compact, fill_zeros, interned, memoised, rewire, scatter
 from funcad.control.loop_rules import lane_by_lane
-from funcad.host.where import state
+from funcad.host.where import noted, state
 from funcad.ir.aval import StackAval, aval_of, dtype_of, said, shape_of, strip_literal
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr, Var, split
@@ -392,8 +397,9 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
 
     Notes
     -----
-    If pred has a value, only the chosen function is called, directly. Otherwise (inside `jit` with `guards=False`,
-    `vmap`, `scan`) both are traced, and only the chosen one runs. Under `vmap` with a mapped pred, each example gets
+    If pred has a value, only the chosen function is called, directly. Otherwise (inside `jit`, `vmap`, `scan`) both are
+    traced, and only the chosen one runs. `jit` goes by the value, as for `if`, where they return other kinds of numbers
+    (1 and 1.5); with `guards=False`, in `vmap` and in `scan` these adapt. Under `vmap` with a mapped pred, each example gets
     its own branch. As `jax.lax.cond`, except that with a known pred the other function is never traced.
 
     Examples
@@ -420,8 +426,7 @@ def cond(pred: Any, true_fun: Callable[..., Any], false_fun: Callable[..., Any],
     if type(value) is not Tracer:
         f = true_fun if value else false_fun
         return unaliased(call_as(_CALLED, f, *operands), operands, f)
-    index = convert(convert(pred, np.dtype(bool)), _INDEX)
-    return _traced("cond", index, [true_fun, false_fun], ["true_fun", "false_fun"], operands)
+    return _traced("cond", pred, [true_fun, false_fun], ["true_fun", "false_fun"], operands)
 
 
 @api
@@ -476,10 +481,10 @@ def switch(index: Any, branches: Sequence[Callable[..., Any]], *operands: Any) -
         raise TypeError(f"switch: the index must be an integer of shape (), got {said(index)}.\nRemedy: index.astype(int).")
     value = concrete_value(index)
     if len(functions) == 1 or type(value) is not Tracer:
-        f = functions[0] if len(functions) == 1 else functions[min(max(int(value), 0), len(functions) - 1)]
+        f = functions[0] if len(functions) == 1 else functions[_clamped(value, functions)]
         return unaliased(call_as(_CALLED, f, *operands), operands, f)
     names = [f"branches[{i}]" for i in range(len(functions))]
-    return _traced("switch", convert(index, _INDEX), functions, names, operands)
+    return _traced("switch", index, functions, names, operands)
 
 
 def _scalar_shape(what: str, x: Any) -> tuple:
@@ -489,9 +494,29 @@ def _scalar_shape(what: str, x: Any) -> tuple:
         raise TypeError(f"{what}: {error}") from None
 
 
+def _clamped(index: Any, functions: list) -> int:
+    return min(max(int(index), 0), len(functions) - 1)
+
+
+def _changes(given: Any, aval: Any) -> bool:
+    """Is the number another one, or of another kind, once it has adapted? A float that becomes a float64 is the same."""
+    return given.dtype != aval.dtype or aval.dtype.kind == "b" and given.weak != aval.weak
+
+
+def _chosen(what: str, index: Any, functions: list) -> Any:
+    """The function that is run un-jitted, if jit can tell; lanes of vmap do not part."""
+    value = concrete_value(index)
+    if getattr(value.owner.recorder, "of_lanes", False):
+        return None
+    found = asked(value, "bool()" if what == "cond" else "int()")
+    if type(found) is Tracer:
+        return None
+    return functions[not found if what == "cond" else _clamped(found, functions)]
+
+
 def _traced(what: str, index: Any, functions: list, names: list[str], operands: tuple) -> Any:
     leaves, structure = prepare(what, operands, "operands")
-    traces, trees = [], []
+    traces, trees, adapted = [], [], noted.adapted
     for f, name in zip(functions, names):
         jaxpr, captured, out_tree = _trace_branch(what, f, name, leaves, structure)
         traces.append((jaxpr, captured))
@@ -499,6 +524,12 @@ def _traced(what: str, index: Any, functions: list, names: list[str], operands: 
     for out_tree, name in zip(trees[1:], names[1:]):
         check_structure(what, out_tree, trees[0], f"the output of {name}", f"the output of {names[0]}")
     avals = _common_avals(what, [j for j, _ in traces], names, trees[0])
+    changed = any([_changes(o.aval, a) for jaxpr, _ in traces for o, a in zip(jaxpr.outputs, avals)])
+    if changed or noted.adapted != adapted:
+        f = _chosen(what, index, functions)
+        if f is not None:
+            return unaliased(call_as(_CALLED, f, *operands), operands, f)
+        noted.adapted += 1
     values = _BranchOperands()
     places = [[values.place(c) for c in captured] for _, captured in traces]
     n = len(values.values)
@@ -508,7 +539,8 @@ def _traced(what: str, index: Any, functions: list, names: list[str], operands: 
         for (jaxpr, _), mine in zip(traces, places)
     )
     if what == "cond":
-        branches = branches[::-1]  # false is 0
+        index, branches = convert(index, np.dtype(bool)), branches[::-1]  # false is 0
+    index = convert(index, _INDEX)
     inputs = [*values.values, *leaves]
     return trees[0].unflatten(own_memory(cond_p(index, *inputs, branches=branches), inputs))
 

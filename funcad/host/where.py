@@ -73,6 +73,7 @@ class _State(_local):
 
 class _Remarks(_local):
     text: str = ""  # of the last error because a traced value was to become an array; it stays, as a look-up may fail later
+    adapted: int = 0  # times that branches of cond adapted to each other, which give other numbers un-jitted
     rows: int = 0  # of all un-jitted gradients so far: how much work they were, counted
 
 

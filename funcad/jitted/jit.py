@@ -27,7 +27,7 @@ from funcad.errors import FuncadError, NotCompiledWarning, PathError
 from funcad.host.devices import device_in_use
 from funcad.host.progress import many_objects
 from funcad.host.real_types import ordinary
-from funcad.host.where import for_user, interrupted, open_traces, setting, state
+from funcad.host.where import for_user, interrupted, noted, open_traces, setting, state
 from funcad.ir.aval import aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.trace import any_tracer, plain_values
@@ -780,6 +780,7 @@ class Core:
             result.append(first_calls.observed(self, args, kwargs, in_tree, leaves, key))
             return leaves, entry, key  # type: ignore[return-value]
         if entry is None:
+            adapted = noted.adapted
             ran = result is not None and key._replace(answers=(), orders=None) in self.cache.observed  # a trace may forget it
             with self.cache.turn.taken():
                 key, entry = self.cache.find(key, leaves, self.f)
@@ -800,7 +801,7 @@ class Core:
                             return leaves, entry, key  # type: ignore[return-value]
                         if any_tracer(entry.consts):
                             report(f"jit of {name_of(self.f)}: the program is not kept, because it captured traced values")
-                        else:
+                        elif result is not None or noted.adapted == adapted:  # else calls go by values (control/cond.py)
                             if orders is not None:
                                 key, _ = self.cache.find_among(orders if entry.ordered else None, key, leaves, self.f)
                             if most is not None and entry.paths is None and not entry.jaxpr.has_effects:

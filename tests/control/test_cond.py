@@ -16,6 +16,7 @@ from funcad.diagnosis.recording import check_jaxpr
 from funcad.ir.aval import Aval
 from funcad.ir.primitive import Primitive
 from funcad.ir.trace import trace_function
+from funcad.tree import leaves
 from tests.unseen import Noted
 
 X, W = np.array([0.4, -0.7, 1.2]), 0.7
@@ -196,9 +197,56 @@ def test_structures_scalars_and_dtypes():
     out = f(False, X)
     np.testing.assert_array_equal(out["a"], 2 * X)
     assert out["b"] == (2.0, None)
-    assert jit(lambda p, x: cond(p, lambda: x, lambda: 0.0))(False, np.float32(1)).dtype == np.float32
+    assert jit(lambda p, x: cond(p, lambda: x, lambda: 0.0), guards=False)(False, np.float32(1)).dtype == np.float32
     assert jit(lambda p: cond(p, lambda: 1, lambda: 2))(np.float64(0.1)) == 1  # a number is true when not zero
     assert jit(lambda k: switch(k, [lambda: 5]))(3) == 5
+
+
+MIXED = {  # functions of a number, whose branches return numbers of other kinds
+    "int and float": lambda x: cond(x > 0, lambda: 1, lambda: 1.5),
+    "digits": lambda x: cond(x > 0, lambda: np.int64(2**60 + 1), lambda: 1.5),
+    "float and complex": lambda x: cond(x > 0, lambda: 1.5, lambda: 1j),
+    "bool and int": lambda x: cond(x > 0, lambda: True, lambda: 2),
+    "bools": lambda x: cond(x > 0, lambda: x > 1, lambda: False),
+    "float32": lambda x: cond(x > 0, lambda: np.float32(0.1), lambda: 0.1),
+    "switch": lambda x: switch(x.astype(int), [lambda: 1, lambda: 1.5, lambda: True]),
+    "container": lambda x: cond(x > 0, lambda: {"a": 2 * x, "b": 1}, lambda: {"a": x, "b": 1.5}),
+    "nested": lambda x: cond(x > 0, lambda y: cond(y > 1, lambda: 1, lambda: 1.5), lambda y: 2.5, x),
+    "in jit": lambda x: jit(lambda y: cond(y > 1, lambda: 1, lambda: 1.5))(x),
+    "in arithmetic": lambda x: cond(x > 0, lambda: 1, lambda: 0.1) * np.float32(3) + cond(x > 1, lambda: True, lambda: 2),
+}
+
+
+def check_like_un_jitted(jitted, f):
+    for x in map(np.float64, (1.0, -1.0, 2.0, 0.0) * 3):
+        found, expected = leaves(jitted(x)), leaves(f(x))
+        assert found == expected and list(map(type, found)) == list(map(type, expected))
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_jit_gives_each_number_as_un_jitted(name):
+    f = MIXED[name]
+    check_like_un_jitted(jit(lambda x: f(x)), f)
+
+
+@pytest.mark.parametrize("name", ["int and float", "nested"])
+def test_a_program_in_which_numbers_adapt_is_not_called(name):
+    f = MIXED[name]
+    jitted = jit(lambda x: f(x))
+    assert jitted.lower(np.float64(1.0)).compile()(np.float64(1.0)) == 1.0 + (name == "nested") / 2
+    check_like_un_jitted(jitted, f)
+
+
+def test_numbers_adapt_where_there_is_no_value():
+    f = MIXED["int and float"]
+    one = jit(f, guards=False)(np.float64(1.0))
+    assert one == 1.0 and isinstance(one, float)
+    xs = np.array([1.0, -1.0])
+    for g in (vmap(f), jit(vmap(f)), lambda xs: scan(lambda c, x: (c, f(x)), None, xs)[1]):
+        np.testing.assert_array_equal(g(xs), [1.0, 1.5])
+    filled = jit(lambda x: cond(x > 0, lambda: np.sqrt(x), lambda: 0.0))
+    assert [filled(x) for x in (4.0, -1.0) * 3] == [2.0, 0.0] * 3
+    assert filled.cache_info().currsize == 1 and "cond" in str(filled.lower(4.0).jaxpr)  # one program
 
 
 def test_derived_programs_are_well_formed():
