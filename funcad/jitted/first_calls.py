@@ -12,7 +12,8 @@ Traps: the first call traces where something else is traced around it; over proc
 where arrays are so large that a run costs more than a trace; where lanes of vmap try whether something happens; where a trace
 is to tell something (`guards=False`, `not_compiled="raise"`, checks of numbers); where arguments are donated or of classes of
 the user's; where f says `constant`, which is of the first call, or `x.at[i]`, which only traced values have, or warns, of a
-line that is so many calls up, or asks how NumPy warns, or records or catches warnings: while f is observed, there are none.
+line that is so many calls up, or asks how NumPy warns, or records or catches warnings: while f is observed, there are none; and
+once f has failed because it indexes a plain array by a traced value, as `x[i]` in the body of a loop, where x is traced.
 An array that f writes and returns is the caller's own.
 """
 
@@ -29,19 +30,20 @@ from typing import Any
 import numpy as np
 
 from funcad.api.border import Remade, check_leaves, flat_values, name_of, own_memory
-from funcad.configuration import config
+from funcad.configuration import OnDemand, config
 from funcad.host.devices import enter, error_mode
 from funcad.host.where import is_internal, noted, outside, state, tracing, written_for_others
 from funcad.ir.trace import next_level
 from funcad.ir.tracer import Tracer
 from funcad.jitted.account import COSTS
 from funcad.jitted.path_entries import LARGE, Resting
-from funcad.jitted.paths import LONGEST
+from funcad.jitted.paths import GIVEN_TO_PLAIN, LONGEST
 from funcad.memo import weak_table
 from funcad.primitives.axis_env import over_processes, processes_here
 from funcad.reads.code_reads import awaits_warning, content
 from funcad.tree.containers import DICT, LIST, NONE, TUPLE
 
+acting = OnDemand("funcad.host.acting")
 OBSERVES = True
 _KINDS = frozenset([TUPLE, LIST, DICT, NONE])
 _PLAIN = frozenset([np.ndarray, float, int, bool, complex])
@@ -52,7 +54,7 @@ _RESTS = _PLAIN.union([tuple, list, dict, str, type(None)])
 
 def is_observed(core: Any, key: Any, leaves: list) -> bool:
     """Is this call, whose signature has no program, to run f itself?"""
-    if not may_run_itself(core, key, leaves) or not may_wait(core.f):
+    if not may_run_itself(core, key, leaves) or not may_wait(core):
         return False
     if not core.cache.account.affords_recording():
         return True
@@ -93,9 +95,9 @@ def _is_ours(f: Any) -> bool:
     return code is not None and is_internal(code.co_filename)
 
 
-def may_wait(f: Any) -> bool:
+def may_wait(core: Any) -> bool:
     """May a trace of f come later, or be given up? Not if f says what makes the first call trace; it runs if that fails."""
-    return bool(config.jit_patience) and not _traces(_own(f), set())
+    return bool(config.jit_patience) and not core.cache.at_once and not _traces(_own(core.f), set())
 
 
 def _own(f: Any) -> Any:
@@ -164,25 +166,49 @@ def _running() -> Iterator[CodeType]:
         frame = frame.f_back
 
 
-def observed(core: Any, args: tuple, kwargs: dict, in_tree: Any, leaves: list, key: Any) -> Any:
-    """The result of f, as a program would give it."""
+def observed(
+    core: Any, args: tuple, kwargs: dict, in_tree: Any, leaves: list, key: Any, result: list, may_trace: bool = True
+) -> bool:
+    """Put the result of f, as a program would give it, into `result`; False: f is to be traced in its place.
+
+    That is where f fails as it gives a traced value to a plain array, which is traced in a trace. Where f has done something
+    before that, only the next call is traced.
+    """
     before = {id(x): x.copy("K") for x in leaves if type(x) is np.ndarray and x.flags.writeable}
     rows, level, mode = noted.rows, next_level(), error_mode()
     try:
         with np.errstate(all="call", call=_unsaid()):
-            result = core.f(*args, **kwargs)
-        outs, structure = flat_values(result)
-        check_leaves([0 if type(x) is int else x for x in outs], f"jit of {name_of(core.f)}: output", result)
-    except BaseException:
+            found = core.f(*args, **kwargs)
+        outs, structure = flat_values(found)
+        check_leaves([0 if type(x) is int else x for x in outs], f"jit of {name_of(core.f)}: output", found)
+    except BaseException as error:
         enter(mode)  # again: Ctrl-C may have come where NumPy did so
         core.cache.forget(key)
-        raise
+        if not isinstance(error, GIVEN_TO_PLAIN):
+            raise
+        core.cache.at_once = True
+        if not may_trace or acting.acts(core.f) and not _only_computes(core, args, kwargs):
+            raise
+        for x in leaves:
+            if id(x) in before:
+                x[...] = before[id(x)]
+        return False
     account = core.cache.account
     account.observed(noted.rows - rows, next_level() == level + 1)
     owned = own_memory(outs, outs)  # f may keep what it gives
     written = [id(x) in before and x.tobytes() != before[id(x)].tobytes() for x in outs]
     rests(core, 0 if any(written) else core.cache.in_vain(), args, kwargs)
-    return structure.unflatten([x if was else own for x, own, was in zip(outs, owned, written)])
+    result.append(structure.unflatten([x if was else own for x, own, was in zip(outs, owned, written)]))
+    return True
+
+
+def _only_computes(core: Any, args: tuple, kwargs: dict) -> bool:
+    """Has f a program that neither stores nor acts, as is seen by a trace? It may write into its arguments."""
+    try:
+        entry = core.traced(args, kwargs)[1]
+    except Exception:  # f has an error of its own
+        return False
+    return entry.paths is None and not entry.stores and not entry.jaxpr.has_effects
 
 
 def rests(core: Any, calls: int, args: tuple, kwargs: dict) -> bool:

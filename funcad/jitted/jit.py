@@ -493,7 +493,7 @@ class Core:
                 if not self._runs_plainly(error, entry, args, kwargs):
                     raise
             return self.f(*args, **kwargs)
-        if entry.itself and self._waits(entry, leaves):
+        if entry.itself and not self.cache.at_once and self._waits(entry, leaves):
             return self.f(*args, **kwargs) if entry.written else plainly(self, args, kwargs, bool(entry.stores))
         if entry.stores:
             return self._replayed(args, kwargs, leaves, entry, key, tries)
@@ -777,8 +777,8 @@ class Core:
         if entry is None and result is not None:
             self.cache.account.called()
         if entry is None and result is not None and first_calls.is_observed(self, key, came):
-            result.append(first_calls.observed(self, args, kwargs, in_tree, leaves, key))
-            return leaves, entry, key  # type: ignore[return-value]
+            if first_calls.observed(self, args, kwargs, in_tree, leaves, key, result):
+                return leaves, entry, key  # type: ignore[return-value]
         if entry is None:
             adapted = noted.adapted
             ran = result is not None and key._replace(answers=(), orders=None) in self.cache.observed  # a trace may forget it
@@ -788,7 +788,7 @@ class Core:
                     with missed(self.cache, key, self.f, self.argument_names(args)) as report:
                         self.cache.note_changes(key, self.f)
                         itself = result is not None and first_calls.may_run_itself(self, key, came)
-                        most = self.cache.account.longest() if itself and first_calls.may_wait(self.f) else None
+                        most = self.cache.account.longest() if itself and first_calls.may_wait(self) else None
                         if making is not None:
                             making.enter_context(many_objects())
                         try:
@@ -797,7 +797,7 @@ class Core:
                         except Abandoned:
                             most = -1
                         if most == -1:
-                            result.append(first_calls.observed(self, args, kwargs, in_tree, leaves, key))  # type: ignore[union-attr]
+                            first_calls.observed(self, args, kwargs, in_tree, leaves, key, result, False)  # type: ignore[arg-type]
                             return leaves, entry, key  # type: ignore[return-value]
                         if any_tracer(entry.consts):
                             report(f"jit of {name_of(self.f)}: the program is not kept, because it captured traced values")

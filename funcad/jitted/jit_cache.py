@@ -274,7 +274,7 @@ class Cache:
     """Programs of one function, by signature."""
 
     __slots__ = ("entries", "misses", "lock", "turn", "users", "tick", "_ticks_read", "advised", "chooses")
-    __slots__ += ("moved", "changes", "concrete", "proven", "sizes", "derived", "refused", "unseen", "refuser")
+    __slots__ += ("moved", "changes", "concrete", "proven", "sizes", "derived", "refused", "unseen", "refuser", "at_once")
     __slots__ += ("dead", "dropped", "observed", "first_calls", "places", "account", "mixes", "ordered", "__weakref__")
 
     def __init__(self) -> None:
@@ -287,6 +287,7 @@ class Cache:
         self.mixes = True  # may max and min select one of Python's numbers and NumPy's? See reads/selections.py
         self.chooses: bool | None = False  # are choices between numbers selections? None: they cannot be
         self.ordered = False  # has a path seen the order of keys that its signature's first path had not? See path_entries.py
+        self.at_once = False  # is the first call traced, as f itself failed at one? See first_calls.py
         self.dead = False  # is something gone that a program depends on?
         self.dropped = 0  # programs, for that reason, since the last trace
         self.observed: OrderedDict[Signature, int] = OrderedDict()  # signatures whose first calls ran un-jitted, and how many

@@ -113,7 +113,7 @@ class Resting:
         of, given = self.of, (*args, *kwargs.values()) if kwargs else args
         kinds = tuple(map(type, given))
         self.kinds = self.kinds or kinds
-        if of.rest <= 0 or config.jit_patience != self.patience:
+        if of.rest <= 0 or config.jit_patience != self.patience or self.core.cache.at_once:
             self.core.drop(None) if self.entry is None else self.core.upgrade(self.entry)
             return self.core.enter(*args, **kwargs)
         large = any([type(x) is ndarray and x.nbytes > LARGE for x in given])

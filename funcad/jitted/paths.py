@@ -26,9 +26,10 @@ import numpy as np
 from funcad.api.border import name_of, own_memory, unaliased
 from funcad.backends.engines import EngineProgram, program_of
 from funcad.backends.interpreter import counters
-from funcad.configuration import config
+from funcad.configuration import OnDemand, config
 from funcad.control.call import call_of
-from funcad.errors import SharedMemoryError
+from funcad.errors import SharedMemoryError, TracerArrayConversionError, TracerIntegerConversionError
+from funcad.host.conversions import needs_buffers
 from funcad.host.devices import device_in_use, restore_warnings, suppress_warnings
 from funcad.host.progress import many_objects
 from funcad.host.where import open_traces, state
@@ -49,6 +50,8 @@ from funcad.reads.places import Guards
 from funcad.reads.refusals import Raised, Refusal
 from funcad.reads.stores import write_back
 from funcad.unjitted.strides import Given
+
+acting = OnDemand("funcad.host.acting")
 
 MOST_PROGRAMS = 16  # paths that are one program, of one signature
 MOST_SKIPPED = 6  # doublings of the calls in which no such program is tried, because it was another path each time:
@@ -103,7 +106,7 @@ class Paths:
 
         def consume(leaves: list[Any]) -> list[Any]:
             """Its one output is the function's result."""
-            if self.rest and not trie.written:
+            if self.rest and not (trie.written or core.cache.at_once):
                 self.rest -= 1
                 account.called()
                 given = (leaves, {}) if plain else attempt.arguments(leaves)
@@ -121,7 +124,7 @@ class Paths:
         attempt = self.attempt.ordered_as(in_tree)
         if any_tracer(leaves) or state.abstract is not None and self.trie.has_effects:
             return self._under_traces(core, leaves, donated, attempt)
-        if self.rest and not open_traces:
+        if self.rest and not (open_traces or core.cache.at_once):
             self.rest -= 1
             core.cache.account.called()
             if not self.trie.written:
@@ -141,7 +144,8 @@ class Paths:
         """The same where no leaf is traced and none of the written ones shares memory; `careful`: programs look at operands."""
         trie, account = self.trie, core.cache.account
         account.called()
-        free = not careful and not donated and not trie.has_effects and not open_traces  # may f itself run instead?
+        # may f itself run instead?
+        free = not (careful or donated or trie.has_effects or open_traces or core.cache.at_once)
         if free and self.tiny and config.jit_patience and not trie.written and not trie.full:
             return self._tiny_call(core, leaves, attempt)
         if free and not trie.on_device:
@@ -298,7 +302,13 @@ class Paths:
     def _itself(self, core: Any, leaves: Sequence[Any], attempt: Attempts) -> Any:
         """A call of the function itself; what it has written and returns is the caller's own."""
         args, kwargs = attempt.arguments(leaves)
-        return core.f(*args, **kwargs) if self.trie.written else plainly(core, args, kwargs, self.trie.stores)
+        if not self.trie.written:
+            return plainly(core, args, kwargs, self.trie.stores)
+        try:
+            return core.f(*args, **kwargs)
+        except GIVEN_TO_PLAIN:
+            core.cache.at_once = True
+            raise
 
     def _result(
         self,
@@ -566,13 +576,25 @@ class Paths:
             self.programs = (program, *[p for p in self.programs if p is not program])
 
 
+GIVEN_TO_PLAIN = (TracerArrayConversionError, TracerIntegerConversionError)  # of a traced index of a plain array, say
+
+
 def plainly(core: Any, args: Any, kwargs: dict, keeps: bool) -> Any:
-    """The function itself, un-jitted; `keeps`: it may keep what it gives."""
-    token = suppress_warnings()
+    """The function itself, un-jitted; `keeps`: it may keep what it gives.
+
+    Where it gives a traced value to a plain array, as in the body of a loop, and can do nothing before that, it is traced.
+    """
+    token, failed = suppress_warnings(), False
     try:
         result = core.f(*args, **kwargs)
+    except GIVEN_TO_PLAIN:
+        known, core.cache.at_once, failed = core.cache.at_once, True, True
+        if known or acting.acts(core.f) or needs_buffers(core.f):
+            raise
     finally:
         restore_warnings(token)
+    if failed:
+        return core.enter(*args, **kwargs)
     if type(result) is _ndarray and getrefcount(result) <= HELD_HERE and _is_own(result, (result,)):
         return result
     if keeps and type(result) is _ndarray and result.ndim:

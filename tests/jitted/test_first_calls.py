@@ -473,6 +473,56 @@ def test_what_says_x_at_is_traced() -> None:
     assert h(np.ones(3)) == 8.0 and h.cache_info().observed == 1
 
 
+INDEXED: dict[str, Callable[[Any], Any]] = {  # plain arrays take no traced index, traced ones do
+    "fori_loop": lambda x: funcad.fori_loop(0, 3, lambda i, c: c * x[i], 1.0),
+    "scan": lambda x: funcad.scan(lambda c, i: (c * x[i], None), 1.0, np.arange(3))[0],
+    "while_loop": lambda x: funcad.while_loop(lambda c: c[0] < 3, lambda c: (c[0] + 1, c[1] * x[c[0]]), (0, 1.0))[1],
+    "map": lambda x: np.prod(funcad.map(lambda i: x[i], np.arange(3))),
+}
+
+
+def _written_first(x: Any) -> Any:
+    x[0] += 1.0
+    return INDEXED["fori_loop"](x)
+
+
+@pytest.mark.parametrize("name", INDEXED)
+def test_what_a_loop_indexes_is_traced_at_once(name: str) -> None:
+    for x in (np.array([2.0, 3.0, 5.0]), np.ones(3)):
+        f = jit(lambda x: INDEXED[name](x))
+        assert [f(x) for _ in range(4)] == [np.prod(x)] * 4 and f.cache_info().misses <= 1
+        assert traces(lambda f=f: f(np.ones(4))) == 1  # from now on at the first call of each signature
+
+
+@pytest.mark.parametrize("n", [3, 200_000])
+def test_what_a_loop_indexes_is_traced_along_paths_too(n: int) -> None:
+    """Nor does f itself run where no path is known yet, or while it rests."""
+    f = jit(lambda x: funcad.fori_loop(0, 3, lambda i, c: c * x[i], 1.0) if x[0] > 0 else 0.0)
+    x = np.arange(1.0, n + 1)
+    assert [f(x if i % 3 else -x) for i in range(40)] == [6.0 if i % 3 else 0.0 for i in range(40)]
+
+
+def test_what_was_done_before_a_first_call_failed_is_done_once() -> None:
+    f, x = jit(_written_first), np.array([2.0, 3.0, 5.0])
+    assert [f(x) for _ in range(3)] == [45.0, 60.0, 75.0] and x.tolist() == [5.0, 3.0, 5.0]
+    calls: list[int] = []
+
+    def acting(x: Any) -> Any:
+        calls.append(len(calls))
+        return INDEXED["scan"](x)
+
+    g = jit(acting)
+    with pytest.raises(funcad.errors.TracerArrayConversionError):  # as un-jitted, once
+        g(x)
+    assert calls == [0]
+    assert g(x) == 75.0 and g(x) == 75.0 and calls == [0, 1, 2]
+    table = np.ones(3)
+    h = jit(lambda x: funcad.fori_loop(0, 3, lambda i, c: c * table[i], x[0]))
+    for _ in range(3):
+        with pytest.raises(funcad.errors.TracerArrayConversionError):
+            h(x)
+
+
 def _with_two_ones(x: Any) -> Any:
     y = x.copy()
     np.add.at(y, [0, 0], 1.0)
