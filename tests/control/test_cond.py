@@ -202,6 +202,25 @@ def test_structures_scalars_and_dtypes():
     assert jit(lambda k: switch(k, [lambda: 5]))(3) == 5
 
 
+def test_a_branch_writes_into_its_operands_where_it_is_called_directly():
+    """As docs/writes.md has it."""
+
+    def halved(y):
+        y *= 0.5
+        return y
+
+    def f(x):
+        y = 1.0 * x
+        return cond(y[0] > 0, halved, lambda y: y, y), y
+
+    x, jitted = np.array([2.0, 4.0]), jit(f)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it is not compiled
+        for g in (f, jitted, jitted, lambda x: jvp(f, (x,), (x,))[0]):
+            np.testing.assert_array_equal(g(x), [x / 2, x / 2])
+    np.testing.assert_array_equal(vmap(f)(x[None]), [[x / 2], [x]])
+
+
 MIXED = {  # functions of a number, whose branches return numbers of other kinds
     "int and float": lambda x: cond(x > 0, lambda: 1, lambda: 1.5),
     "digits": lambda x: cond(x > 0, lambda: np.int64(2**60 + 1), lambda: 1.5),
