@@ -25,7 +25,7 @@ from funcad.errors import FuncadError, TangentMismatchError
 from funcad.host.conversions import begins_lending, lends_all, no_aval, plainly
 from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.locks import root_of
-from funcad.host.real_types import NUMBERS, is_a, ordinary
+from funcad.host.real_types import NUMBERS, contiguous, is_a, ordinary
 from funcad.host.where import for_user, interrupted, state, tracing
 from funcad.ir.aval import FLOAT0, SCALAR_AVALS, Aval, aval_of, is_inexact, is_labelled, said
 from funcad.ir.trace import plain_values, stage_constants
@@ -286,17 +286,27 @@ def seed_beside(one: Any, value: Any) -> list[Any]:
 _UNSHARED = frozenset([Tracer, float, np.float64])
 
 
-def own_memory(values: list[Any], outside: Sequence[Any] = ()) -> list[Any]:
+def own_memory(values: list[Any], outside: Sequence[Any] = (), orders: Sequence[Any] = ()) -> list[Any]:
     """Results for the user: `unshared`, in the machine's byte order, whatever was captured."""
     if _UNSHARED.issuperset(map(type, values)):
         return list(values)
-    return unshared(ordinary(values), outside)
+    return unshared(ordinary(values), outside, orders)
 
 
-def unshared(values: Sequence[Any], outside: Sequence[Any] = ()) -> list[Any]:
-    """Results for the user: arrays that are writeable and share no memory with each other or with `outside` arrays."""
+def unshared(values: Sequence[Any], outside: Sequence[Any] = (), orders: Sequence[Any] = ()) -> list[Any]:
+    """Results for the user: arrays that are writeable and share no memory with each other or with `outside` arrays.
+
+    `orders`: how some of them are to lie in memory, see `orders_of` in unjitted/strides.py.
+    """
     if _ndarray not in map(type, values):
         return list(values)
+    if orders:
+        values = list(values)
+        for i, axes in orders:
+            x = values[i]
+            if type(x) is _ndarray and not x.transpose(axes).flags.c_contiguous:
+                values[i] = np.empty_like(contiguous(x.shape, x.dtype, axes))
+                values[i][...] = x
     roots = set()
     for a in outside:
         if type(a) is Tracer:

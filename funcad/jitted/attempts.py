@@ -36,7 +36,7 @@ from funcad.reads.refusals import Raised, Refusal, Unplaced
 from funcad.reads.stores import Store
 from funcad.tree.same import again
 from funcad.tree.treedef import LEAF
-from funcad.unjitted.strides import Given
+from funcad.unjitted.strides import Given, orders_of
 
 
 def _running() -> Any:
@@ -93,7 +93,7 @@ class Attempt(NamedTuple):
 
     def leaf(self, outputs: Sequence[Any], consts: list[Any]) -> Leaf:
         leaf = Leaf(outputs)
-        leaf.out_tree, leaf.consts = self.store.tree, consts
+        leaf.out_tree, leaf.consts, leaf.orders = self.store.tree, consts, self.given.orders
         leaf.written, leaf.returned = tuple(self.writes.written), self.writes.returned
         leaf.stores = tuple(self.run.stores) if self.run is not None else ()
         return leaf
@@ -167,6 +167,7 @@ class Attempts:
         flat = writes.noting(flat_function(full, self.in_tree, store, self.title))
         flat = flat if run is None else run.storing(flat)
         flat = _taking(flat, run, self.given) if self.given else flat
+        flat = _in_orders(flat, given)
         return Attempt(flat, store, writes, given, self, found, run)
 
 
@@ -184,6 +185,17 @@ def _taking(
         return flat(*leaves[:n])
 
     return taking
+
+
+def _in_orders(flat: Callable[..., list], given: Given) -> Callable[..., list]:
+    """The flat function, which notes how its results are to lie in memory."""
+
+    def ordered(*leaves: Any) -> list:
+        outs = flat(*leaves)
+        given.orders = orders_of(outs, given.asked)
+        return outs
+
+    return ordered
 
 
 class TwinRun:

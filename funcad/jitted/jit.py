@@ -531,10 +531,10 @@ class Core:
         elif self.donate_nums or self.donate_names:
             donated = self._donated(args, kwargs, inputs)
             outs = program_of(entry.jaxpr).run(inputs, donated)
-            return own_memory(outs, [x for x in inputs if id(x) not in donated])
+            return own_memory(outs, [x for x in inputs if id(x) not in donated], entry.orders)
         else:
             self._comes_again(key, entry, args, kwargs)
-        return own_memory(call_of(entry.jaxpr, inputs, name_of(self.f)), inputs)
+        return own_memory(call_of(entry.jaxpr, inputs, name_of(self.f)), inputs, entry.orders)
 
     def _runs_plainly(self, error: Exception, entry: Entry, args: tuple, kwargs: dict) -> bool:
         """A program raised: is f itself to be run once un-jitted? It raises what Python raises, or catches it.
@@ -595,7 +595,7 @@ class Core:
                 return self.f(*args, **kwargs)
             return run_again(self.f, self.static_values(args, kwargs), args, kwargs, happened, error)
         n = len(outs) - sum([store.count for store in entry.stores])
-        outs = own_memory(outs, inputs)
+        outs = own_memory(outs, inputs, entry.orders)
         stored, outs = outs[n:], outs[:n]
         if state.observer is None and any_tracer(stored):
             stored = outputs_apart(entry.jaxpr, n, inputs, name_of(self.f)) or stored

@@ -124,7 +124,7 @@ class Entry:
     """One traced program."""
 
     __slots__ = ("jaxpr", "_consts", "in_tree", "out_tree", "runs", "write_at", "asked", "answers", "written", "returned")
-    __slots__ += ("paths", "watched", "stores", "code", "weak", "living", "ordered", "given", "itself")
+    __slots__ += ("paths", "watched", "stores", "code", "weak", "living", "ordered", "given", "itself", "orders")
     watched: Guards | None  # what it depends on beside the arguments
 
     def __init__(self, jaxpr: Jaxpr, consts: list, in_tree: Any, out_tree: Any, given: Given, writes: Writes | None = None):
@@ -135,6 +135,7 @@ class Entry:
         self.out_tree = out_tree
         self.written = tuple(writes.written) if writes is not None else ()  # leaves, whose new values are the last outputs
         self.returned = writes.returned if writes is not None else {}  # outputs that are one of them -> which leaf
+        self.orders = given.orders  # how results are to lie in memory
         self.asked = tuple(sorted(given.asked))  # the leaves whose strides the program depends on
         asks = self.asked or "asked" in jaxpr.memo
         self.answers = self._answers(given.values[: in_tree.num_leaves], "asked" in jaxpr.memo) if asks else None

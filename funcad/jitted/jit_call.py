@@ -126,7 +126,7 @@ class _Writer:
             "_same": same,
             "_static_key": static_key,
             "_clash": _clash,
-            "_export": unshared,
+            "_export": functools.partial(unshared, orders=entry.orders) if entry.orders else unshared,
             "_partial": functools.partial,
             "_interrupted": interrupted,
             "_fast": self.fast,
@@ -373,11 +373,14 @@ class _Writer:
         names = [f"_o{i}" for i in range(len(avals))]
         checks = []
         groups: dict[Any, list[str]] = {}
-        for name, aval in zip(names, avals):
+        orders = dict(self.entry.orders)
+        for i, (name, aval) in enumerate(zip(names, avals)):
             if not aval.shape:
                 checks.append(f"type({name}) is _nd")
             else:
-                checks.append(f"{name}.base is not None or not {name}.flags.writeable")
+                axes = orders.get(i)
+                lies = "writeable" if axes is None else "carray" if axes == tuple(range(len(axes))) else "farray"
+                checks.append(f"{name}.base is not None or not {name}.flags.{lies}")
                 groups.setdefault((aval.shape, aval.dtype), []).append(name)
         for key, outputs in groups.items():
             inputs = [name for name, of in self.arrays if of == key]

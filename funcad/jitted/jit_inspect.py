@@ -227,7 +227,7 @@ class Compiled:
                 "another one. Call the jitted function itself."
             )
         outs = call_p(*entry.consts, *leaves, jaxpr=entry.jaxpr, name=self.name)
-        return entry.out_tree.unflatten(own_memory(outs, [*entry.consts, *leaves]))
+        return entry.out_tree.unflatten(own_memory(outs, [*entry.consts, *leaves], entry.orders))
 
     def cost_analysis(self) -> dict[str, float]:
         """As `Lowered.cost_analysis`."""

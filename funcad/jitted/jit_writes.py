@@ -55,7 +55,9 @@ def commit(
 ) -> list[Any]:
     """Write the new values into the arguments that were not donated; gives the function's own results."""
     n = len(outs) - len(entry.written)
-    outs = own_memory(list(outs), inputs)  # before anything is written: a value may be what another argument still holds
+    orders = () if entry.stores else entry.orders  # beside stores they lie so already
+    # before anything is written: a value may be what another argument still holds
+    outs = own_memory(list(outs), inputs, orders)
     for i, value in zip(entry.written, outs[n:]):
         x = leaves[i]
         if type(x) is Tracer:

@@ -28,7 +28,7 @@ from funcad.tree.same import same_key
 class Leaf:
     """How a path ends: the function's results, what it writes, or that it raises."""
 
-    __slots__ = ("outputs", "out_tree", "written", "returned", "visits", "raises", "consts", "whole", "stores")
+    __slots__ = ("outputs", "out_tree", "written", "returned", "visits", "raises", "consts", "whole", "stores", "orders")
 
     def __init__(self, outputs: Sequence[Any], raises: str = ""):
         self.outputs = outputs
@@ -36,6 +36,7 @@ class Leaf:
         self.written: tuple[int, ...] = ()  # as of an `Entry`, see jit_writes.py
         self.returned: dict[int, int] = {}
         self.stores: tuple[Any, ...] = ()
+        self.orders: tuple[Any, ...] = ()
         self.visits = 1
         self.raises = raises  # the name of the error, if it raises
         self.consts: list[Any] = []
@@ -43,7 +44,7 @@ class Leaf:
 
     def without_stores(self) -> Leaf:
         found = copy.copy(self)
-        found.stores = ()
+        found.stores = found.orders = ()  # for results that lie so already
         return found
 
 

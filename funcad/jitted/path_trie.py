@@ -230,7 +230,7 @@ class Trie:
             step.alone = -1
             step.outputs = [(-1, a.value) if type(a) is Literal else (self._place(a), None) for a in node.leaf.outputs]
             made = step.outputs[0][0] >= len(self.inputs) + len(self.consts) if node.leaf.out_tree is LEAF else False
-            if made and not node.leaf.written and not node.leaf.stores:
+            if made and not (node.leaf.written or node.leaf.stores or node.leaf.orders):
                 step.alone = step.outputs[0][0]
         return step
 

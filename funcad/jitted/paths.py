@@ -320,7 +320,7 @@ class Paths:
     ) -> Any:
         inputs = [*leaf.consts, *leaves]
         if leaf.stores:
-            outs = own_memory(outs, inputs)
+            outs = own_memory(outs, inputs, leaf.orders)
             n = len(outs) - sum([store.count for store in leaf.stores])
             result = self._result(core, leaf.without_stores(), outs[:n], leaves, donated)
             write_back(leaf.stores, core.f, outs[n:], () if donated else leaves, state.observer, self.name)
@@ -328,7 +328,7 @@ class Paths:
         if leaf.written:
             outs = commit(leaf, leaves, inputs, outs, donated, self.name)  # type: ignore[arg-type]
         else:
-            outs = own_memory(outs, inputs)
+            outs = own_memory(outs, inputs, leaf.orders)
         return leaf.out_tree.unflatten(outs)
 
     def _go(self, step: Any, values: list[Any], careful: bool) -> PathStep | _Missed:

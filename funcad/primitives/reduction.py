@@ -15,6 +15,7 @@ from typing import Any, Unpack
 import numpy as np
 
 from funcad.host.devices import deliver, pending
+from funcad.host.real_types import keep as in_order_of
 from funcad.host.real_types import of_reduction
 from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, Reduction, Said
@@ -167,13 +168,18 @@ def linear_recurrence(b: Any, a: Any, axis: int, reverse: bool = False) -> Any:
 # -- the public five
 
 
+def _lies_like(x: Any, **params: Any) -> Any:
+    """The layout that NumPy gives to what it accumulates of x."""
+    return x if x.flags.c_contiguous else in_order_of(x)
+
+
 def _accumulate(ufunc: np.ufunc) -> Callable[..., Any]:
     name = ufunc.__name__
     keeps_dtype = name in ("add", "multiply")
 
     def impl(xp: Any, x: Any, *, axis: int, reverse: bool) -> Any:
         if xp is np:
-            out = np.empty(x.shape, x.dtype)  # not itself reversed: its readers would copy it
+            out = np.empty_like(_lies_like(x))  # not itself reversed: its readers would copy it
             accumulate_into(ufunc, _flipped(x, axis, reverse), axis, _flipped(out, axis, reverse))
             return out
         x = _flipped(x, axis, reverse)
@@ -234,6 +240,7 @@ def _cumulative(name: str, ufunc: np.ufunc, jvp: Callable[..., Any]) -> Primitiv
         _same,
         jvp=jvp,
         batch=lambda size, args, batched, *, axis, reverse: (primitive(args[0], axis=axis + 1, reverse=reverse), True),
+        layout=_lies_like,
     )
     return primitive
 
@@ -245,6 +252,7 @@ cumsum_p = structural(
     lambda ct, x, *, axis, reverse: cumsum(ct, axis, not reverse),
     lambda size, x, *, axis, reverse: cumsum(x, axis + 1, reverse),
     reach="sums",
+    layout=_lies_like,
 )
 cumprod_p = _cumulative(
     "cumprod",

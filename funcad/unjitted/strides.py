@@ -16,6 +16,7 @@ import numpy as np
 
 from funcad.configuration import OnDemand
 from funcad.host.real_types import contiguous, memory_axes, of_copy, strided
+from funcad.host.where import state
 from funcad.ir.aval import Aval, aval_of
 from funcad.ir.jaxpr import Equation, Literal, Var
 from funcad.ir.trace import AbstractTrace
@@ -32,13 +33,14 @@ _made_like: dict[int, tuple[np.ndarray, Any]] = {}  # by id: arrays made like a 
 class Given:
     """The values that the inputs of a trace stand for (of `lanes`: the rows of values), and whose layout was asked for."""
 
-    __slots__ = ("values", "lanes", "asked", "commits")
+    __slots__ = ("values", "lanes", "asked", "commits", "orders")
 
     def __init__(self, values: Sequence[Any], lanes: Sequence[bool] | None = None):
         self.values = values
         self.lanes = lanes or [False] * len(values)
         self.asked: set[int] = set()
         self.commits = False  # are writes into the inputs looked after by whoever runs the program?
+        self.orders: tuple[Any, ...] = ()  # of the program's results, see `orders_of`
 
     def stand_behind(self, trace: AbstractTrace, inputs: Sequence[Tracer]) -> None:
         """Tell a trace what its inputs stand for."""
@@ -82,6 +84,40 @@ def layout_of(x: Any, ask: bool = True) -> np.ndarray | None:
     strides = getattr(value, "strides", None)  # of a device array
     layout = contiguous(aval.shape, aval.dtype)
     return layout if strides is None else strided(layout, aval.shape, strides)
+
+
+def orders_of(outs: Sequence[Any], asked: set[int]) -> tuple[Any, ...]:
+    """(i, axes from the outermost in memory to the innermost) of the results of the open trace that are to lie so.
+
+    They are those whose layout does not depend on the strides of arguments, but of those that were asked for: what the
+    function laid out itself, and what follows it. Nothing is asked for here: most programs take their arguments as they lie.
+    """
+    if state.running.layouts is None:  # nobody has said anything of memory
+        return ()
+    found = []
+    for i, x in enumerate(outs):
+        layout, sources = _known(x)
+        if layout is not None and len([n for n in layout.shape if n > 1]) > 1 and layout.size:
+            axes = memory_axes([layout])
+            whole = layout.transpose(axes).flags.c_contiguous  # of a view that skips elements an engine makes what it likes
+            if whole and all([place == "own" or place in asked for place in sources]):
+                found.append((i, tuple(axes)))
+    return tuple(found)
+
+
+def _known(x: Any) -> tuple:
+    """`layout_of` a result, without asking, and what it depends on."""
+    if type(x) is Tracer and x.box is not None:
+        base, sources = _UNKNOWN if x.box.base is None else _known(x.box.base)
+        if base is not None and x.box.step.shares(x.box.base):
+            return x.box.step.lies(base), sources
+        x = x if x.box.first is None else x.box.first
+    value: Any = concrete_value(x)
+    if type(value) is Tracer:
+        return _entry(value) if value.owner is state.running else _UNKNOWN
+    like = made_like(value) if type(value) is np.ndarray else None
+    layout, sources = _UNKNOWN if like is None else _known(like)
+    return (None, {}) if layout is None else (contiguous(value.shape, value.dtype, memory_axes([layout])), sources)
 
 
 def supposed_layout(x: Tracer) -> np.ndarray:
@@ -158,12 +194,18 @@ def layouts_of(trace: AbstractTrace) -> _Layouts:
     return trace.layouts
 
 
-def _derived(x: Tracer, ask: bool) -> np.ndarray | None:
+def _entry(x: Tracer) -> tuple:
+    """The layout of a variable and what it depends on."""
     trace = x.owner
     known = layouts_of(trace)
     if x.atom not in known:
         _derive(trace, x.atom, known)
-    layout, sources = known.get(x.atom, _UNKNOWN)
+    return known.get(x.atom, _UNKNOWN)
+
+
+def _derived(x: Tracer, ask: bool) -> np.ndarray | None:
+    trace = x.owner
+    layout, sources = _entry(x)
     if ask and layout is not None:
         for place, value in sources.items():
             if type(place) is int:

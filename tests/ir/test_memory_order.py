@@ -351,3 +351,90 @@ def test_arrays_that_may_be_written_lie_beside_traced_ones_as_numpys(lay: Any) -
     jitted = funcad.jit(f)
     for found in (*[jitted(x) for _ in range(3)], funcad.vjp(f, x)[0], funcad.jvp(f, (x,), (x,))[0]):
         np.testing.assert_array_equal(found, f(x))
+
+
+ASKED: dict[str, Callable[[Any], Any]] = {
+    "ascontiguousarray": lambda x: np.ascontiguousarray(x.T),
+    "copy": lambda x: x.T.copy(),
+    "array in C": lambda x: np.array(x.T, order="C"),
+    "astype in C": lambda x: x.T.astype("f4", order="C"),
+    "of what was computed": lambda x: np.ascontiguousarray((x * 2.0).T),
+    "of swapped axes": lambda x: np.copy(np.swapaxes(x * 2.0, 0, 1), order="C"),
+    "asfortranarray": lambda x: np.asfortranarray(x * 2.0),
+    "copy in F": lambda x: (x * 2.0).copy("F"),
+    "and what follows": lambda x: np.sin(np.asfortranarray(x)) * x[0, 0] + 1.0,
+    "zeros like it": lambda x: np.zeros_like(np.asfortranarray(x)),
+    "ones like it": lambda x: np.ones_like(np.asfortranarray(x)) * x[0, 0],
+    "running sums": lambda x: np.cumsum(x.copy("F"), axis=0),
+    "running products": lambda x: np.cumprod(np.asfortranarray(x), axis=1),
+    "written": lambda x: put_first(x.copy("F")),
+    "two": lambda x: (np.ascontiguousarray(x.T), np.asfortranarray(x), x * 2.0),
+    "rank 3": lambda x: np.stack([x, x]).copy("F").transpose(1, 0, 2) * 2.0,
+    "a path": lambda x: np.ascontiguousarray(x.T) if x[0, 0] < 99.0 else np.asfortranarray(x),
+}
+
+
+def put_first(x: Any) -> Any:
+    x[0] = 1.0
+    return x
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("engine", ["auto", "numpy"])
+@pytest.mark.parametrize("name", ASKED)
+def test_results_lie_as_the_function_asked_at_each_call(name: str, engine: str) -> None:
+    f = ASKED[name]
+    for x in (C, F):
+        jitted, wanted = funcad.jit(f), f(x)
+        for _ in range(5):
+            with funcad.config.set(engine=engine):
+                found = jitted(x)
+            for y, z in zip(found, wanted, strict=True) if type(wanted) is tuple else [(found, wanted)]:
+                assert y.strides == z.strides
+                np.testing.assert_allclose(y, z)
+
+
+class Kept:
+    a: Any
+    b: Any
+
+
+def test_what_is_stored_lies_as_the_function_asked() -> None:
+    kept = Kept()
+
+    def f(x: Any) -> Any:
+        kept.a, kept.b = np.ascontiguousarray(x.T), np.asfortranarray(x * 2.0)
+        return np.asfortranarray(x + 1.0)
+
+    jitted = funcad.jit(f)
+    for _ in range(5):
+        result = jitted(C)
+        assert kept.a.flags.c_contiguous and kept.b.flags.f_contiguous and result.flags.f_contiguous
+
+
+def test_results_of_programs_that_write_or_were_compiled_lie_as_asked() -> None:
+    def writes(x: Any) -> Any:
+        x[0, 0] += 1.0
+        return np.ascontiguousarray(x.T), np.asfortranarray(x)
+
+    def both(x: Any) -> Any:
+        return np.ascontiguousarray(x.T), np.asfortranarray(x * 2.0)
+
+    donated, compiled = funcad.jit(both, donate_argnums=0), funcad.jit(both).lower(C).compile()
+    for call in (funcad.jit(writes), donated, compiled):
+        for _ in range(4):
+            first, second = call(C.copy())
+            assert first.flags.c_contiguous and second.flags.f_contiguous
+    turned = funcad.jit(lambda x: np.ascontiguousarray(x.T))  # a program for each layout
+    assert all([turned(x).flags.c_contiguous for x in (C, F, C, F, C, F)])
+
+
+@pytest.mark.parametrize("f", [np.cumsum, np.cumprod, np.maximum.accumulate], ids=["sums", "products", "maxima"])
+@pytest.mark.parametrize("seed", range(10))
+def test_what_is_accumulated_lies_as_its_operand(f: Any, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    shape = tuple([int(n) for n in rng.integers(2, 4, size=rng.integers(2, 4))])
+    x = any_layout(rng, shape)
+    g = lambda x: f(x, axis=0).ravel(order="K")
+    for found in (funcad.jit(g)(x), funcad.jit(g).lower(x).compile()(x), funcad.vjp(g, x)[0], funcad.jvp(g, (x,), (x,))[0]):
+        np.testing.assert_allclose(found, g(x))
