@@ -284,6 +284,7 @@ def seed_beside(one: Any, value: Any) -> list[Any]:
 
 
 _UNSHARED = frozenset([Tracer, float, np.float64])
+_FREE = 1 << 16  # bytes: a copy of so few takes no time beside a call
 
 
 def own_memory(values: list[Any], outside: Sequence[Any] = (), orders: Sequence[Any] = ()) -> list[Any]:
@@ -296,7 +297,8 @@ def own_memory(values: list[Any], outside: Sequence[Any] = (), orders: Sequence[
 def unshared(values: Sequence[Any], outside: Sequence[Any] = (), orders: Sequence[Any] = ()) -> list[Any]:
     """Results for the user: arrays that are writeable and share no memory with each other or with `outside` arrays.
 
-    `orders`: how some of them are to lie in memory, see `orders_of` in unjitted/strides.py.
+    None keeps an array alive that is more than twice as large; a part of a small array is always a copy. `orders`: how some
+    of them are to lie in memory, see `orders_of` in unjitted/strides.py.
     """
     if _ndarray not in map(type, values):
         return list(values)
@@ -317,7 +319,8 @@ def unshared(values: Sequence[Any], outside: Sequence[Any] = (), orders: Sequenc
     for x in values:
         if type(x) is _ndarray:
             root = x if x.base is None else root_of(x)
-            if id(root) in roots or not x.flags.writeable:
+            more = root.nbytes > x.nbytes and (root.nbytes <= _FREE or root.nbytes > 2 * x.nbytes)
+            if id(root) in roots or not x.flags.writeable or more:
                 x = root = x.copy("K")
             roots.add(id(root))
             if not x.ndim:

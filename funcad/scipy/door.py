@@ -16,10 +16,13 @@ from types import FunctionType
 from typing import Any
 
 from funcad.configuration import Function
-from funcad.host.real_types import ufunc_behind
+from funcad.host.real_types import contiguous, ufunc_behind
+from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import remembers
 from funcad.numpy.dispatch import documented, find, lifted, public_function
+from funcad.primitives.shape import reshape
 from funcad.unjitted.remembered import remembered
+from funcad.unjitted.strides import layouts_of
 
 
 def _module(name: str) -> Any:
@@ -48,6 +51,17 @@ def keeps_single_precision() -> bool:
     """Since 1.18 several functions of SciPy's answer float32 with float32, where they gave float64 or int64 before."""
     version = importlib.import_module("scipy").__version__.split(".")
     return (int(version[0]), int(version[1])) >= (1, 18)
+
+
+def in_c_order(x: Any) -> Any:
+    """x, which SciPy makes as a new array in C's order: as a result of a program it lies so, too."""
+    value: Any = concrete_value(x)
+    if type(value) is not Tracer or len(value.shape) < 2:
+        return x
+    made = reshape(x, shape=value.shape)
+    inner: Any = concrete_value(made)
+    layouts_of(inner.owner)[inner.atom] = contiguous(made.shape, made.dtype), {}
+    return made
 
 
 def absent(module: str, lazy: Callable[[str], Any] | None = None) -> Callable[[str], Any]:

@@ -7,6 +7,7 @@ import weakref
 
 import numpy as np
 import pytest
+import scipy.signal
 
 import funcad as fc
 from funcad.backends.interpreter import counters
@@ -284,6 +285,37 @@ def test_odd_shapes_and_layouts():
         np.ones((2, 3)).T,
     ):
         np.testing.assert_array_equal(f(x), np.sin(x) + 1.0)
+
+
+@pytest.mark.parametrize("engine", ["auto", "numpy"])
+def test_no_result_is_a_part_of_a_larger_array(engine):
+    x = np.arange(40.0).reshape(4, 10)
+    functions = {
+        "columns": lambda x: (x * 2.0)[..., :-1],
+        "every second": lambda x: (x * 2.0)[..., ::2],
+        "row": lambda x: np.sort(x)[1],
+        "spectrum": lambda x: np.fft.fft(x)[:, :5],
+        "real part": lambda x: np.fft.fft(x).real,
+        "differences": lambda x: np.diff(x, n=2),
+        "parts": lambda x: np.split(np.cumsum(x, axis=1), [3, 7], axis=1),
+        "windows": lambda x: np.lib.stride_tricks.sliding_window_view(x * 2.0, 3, axis=1),
+        "convolved": lambda x: scipy.signal.fftconvolve(x, np.ones((2, 3)), mode="same"),
+        "filtered": lambda x: scipy.signal.filtfilt([0.5, 0.5], [1.0], x),
+        "medians": lambda x: scipy.signal.medfilt(x, 3),
+    }
+    for name, f in functions.items():
+        jitted, expected = fc.jit(f), f(x)
+        for _ in range(5):
+            with fc.config.set(engine=engine):
+                found = jitted(x)
+            for a, b in zip(found, expected) if type(expected) is list else [(found, expected)]:
+                assert a.flags.c_contiguous and (a.base is None or a.base.nbytes == a.nbytes), name
+                np.testing.assert_allclose(a, b, atol=1e-12, err_msg=name)
+    x = np.ones((200, 200))
+    part, convolved = fc.jit(lambda x: np.fft.fft(x)[:2]), fc.jit(lambda x: scipy.signal.fftconvolve(x, x[:9, :9], "same"))
+    for _ in range(4):
+        with fc.config.set(engine=engine):
+            assert part(x).base is None and convolved(x).base is None and convolved(x).flags.c_contiguous
 
 
 def test_jit_of_nothing_and_constants():

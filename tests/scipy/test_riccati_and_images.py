@@ -159,3 +159,23 @@ def test_images_of_whole_numbers_are_scipys(name: str, dtype: type) -> None:
             assert found.dtype == expected.dtype
             np.testing.assert_array_equal(found, expected)
     assert grad(lambda s: np.sum(ndimage.shift(x, s)) * s)(0.4) == np.sum(ndimage.shift(x, 0.4))
+
+
+@pytest.mark.share(2)
+@pytest.mark.parametrize("dtype", ["d", "f"])
+@pytest.mark.parametrize("name", [
+    "gaussian_filter(x, 1.0)", "gaussian_filter1d(x, 1.0, axis=0)", "uniform_filter1d(x, 3)", "uniform_filter(x, 3)",
+    "sobel(x)", "prewitt(x, 0)", "laplace(x)", "convolve1d(x, [1.0, 2.0, 3.0], axis=0)", "correlate1d(x, [1.0, 2.0])",
+    "convolve(x, np.ones((2, 3)))", "median_filter(x, 3)", "maximum_filter(x, 2)", "percentile_filter(x, 30, 3)",
+    "gaussian_laplace(x, 1.0)", "gaussian_gradient_magnitude(x, 1.0)", "gaussian_filter(x, 0.0)", "zoom(x, 1.5)",
+    "gaussian_filter(x.T, 1.0) * 2.0",
+])  # fmt: skip
+def test_results_of_filters_are_arrays_in_scipys_order_at_each_call(name, dtype):
+    f = eval(f"lambda x: ndimage.{name}", {"ndimage": ndimage, "np": np})
+    x = IMAGE.astype(dtype)
+    jitted, expected = jit(f), f(x)
+    for _ in range(5):
+        found = jitted(x)
+        assert found.strides == expected.strides and found.dtype == expected.dtype and found.flags.c_contiguous
+        assert found.base is None or found.base.nbytes == found.nbytes
+        np.testing.assert_allclose(found, expected, atol=1e-5)

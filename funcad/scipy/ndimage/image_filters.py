@@ -367,9 +367,7 @@ def _by_rank(name: str, which: Callable[[int], int], input: Any, among: tuple, b
     place = which(n)
     if not -n <= place < n:
         raise RuntimeError("rank not within filter footprint size")
-    found = np.sort(values, axis=0)[place]
-    dtype = output_dtype(output, x)
-    return found if dtype == dtype_of(x) else finished(found, dtype)
+    return finished(np.sort(values, axis=0)[place], output_dtype(output, x))
 
 
 def _ranked(name: str, which: Callable[[int], int]) -> Any:
@@ -417,7 +415,7 @@ def _median(name: str, x: Any, size: Any) -> Any:
     if any(n % 2 != 1 for n in sizes):
         raise ValueError(f"Each element of kernel_size should be odd, got {sizes} for {name}.")
     values = neighbours(x, np.ones(sizes, bool), "constant", 0, (0,) * rank)
-    return np.sort(values, axis=0)[shape_of(values)[0] // 2]
+    return door.in_c_order(np.sort(values, axis=0)[shape_of(values)[0] // 2])
 
 
 @door.implements("signal.medfilt")

@@ -53,7 +53,7 @@ def finished(out: Any, dtype: np.dtype, rounded: bool = False) -> Any:
         return np.not_equal(np.trunc(out), 0.0)
     if dtype.kind in "iu" and rounded:
         out = np.trunc(out + np.where(out > 0.0, 0.5, -0.5))
-    return out if dtype_of(out) == dtype else convert(out, dtype)
+    return door.in_c_order(out if dtype_of(out) == dtype else convert(out, dtype))
 
 
 def output_dtype(output: Any, x: Any) -> np.dtype:

@@ -20,7 +20,7 @@ from funcad.primitives.conversion import conj, convert
 from funcad.primitives.convolution import conv
 from funcad.primitives.shape import reshape, rev, slice_p
 from funcad.scipy import fft as _fft
-from funcad.scipy.door import implements
+from funcad.scipy.door import implements, in_c_order
 
 
 def together(*args: Any) -> list[Any]:
@@ -81,7 +81,7 @@ def _cropped(out: Any, full: list[int], sx: tuple, sy: tuple, mode: str, axes: l
         size = sx[a] if mode == "same" else sx[a] - sy[a] + 1 if mode == "valid" and a in axes else n
         start.append((n - size) // 2)
         limit.append(start[a] + size)
-    return slice_p(out, start=tuple(start), limit=tuple(limit), strides=None)
+    return in_c_order(slice_p(out, start=tuple(start), limit=tuple(limit), strides=None))
 
 
 def _convolve(x: Any, y: Any, mode: str, method: str, name: str) -> Any:
