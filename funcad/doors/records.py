@@ -2,13 +2,14 @@
 
 Idea: NumPy's structured dtypes have no traced values, but each field alone is an array of numbers (plain.py). `s["p"]` is that
 array, `s[i]` the same elements of each: a view of it, or a copy where NumPy copies, for a list, an array or a mask.
-Arithmetic of whole records there is none, in NumPy neither.
+Arithmetic of whole records there is none, in NumPy neither. They are sorted by NumPy itself, which is asked at the values for
+the positions. Any other function of NumPy's that needs an array is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -17,6 +18,7 @@ from funcad.host.real_types import is_a
 from funcad.ir.trace import plain_values
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.indexing import is_basic
+from funcad.scipy.spatial import structures
 from funcad.writes.plain import buffer
 
 
@@ -108,6 +110,39 @@ class Records:
             self._by_attribute,
         )
 
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        raise TypeError("a structured array with traced values is no array of NumPy's.\nRemedy: take its fields, s[name].")
+
+    def __array_function__(self, function: Any, types: Iterable[type], args: tuple, kwargs: dict) -> Any:
+        found = {"sort": _sorted, "argsort": _argsorted}.get(function.__name__)
+        if found is None and {*types} != {Records}:
+            return NotImplemented
+        return (found or function._implementation)(*args, **kwargs)
+
+    def argsort(self, axis: Any = -1, kind: Any = None, order: Any = None, **options: Any) -> Any:
+        """As NumPy says of the values: no derivative goes through the positions."""
+        n = self.ndim
+
+        def find(*values: np.ndarray) -> tuple[np.ndarray, ...]:
+            whole = np.zeros(values[0].shape[:n], self.dtype)
+            _fill(whole, iter(values))
+            return (np.argsort(whole, axis, kind, order, **options),)
+
+        np.argsort(np.zeros((1,) * n, self.dtype), axis, kind, order, **options)  # NumPy's errors
+        shape = self.shape if axis is not None else (self.size,)
+        return structures.structure(find, [(int, shape)], *_leaves(self))[0]
+
+    def sort(self, axis: int = -1, kind: Any = None, order: Any = None, **options: Any) -> None:
+        n, places = self.ndim, self.argsort(axis, kind, order, **options)
+        wide = lambda x: np.expand_dims(places, tuple(range(n, x.ndim)))
+        self[...] = self._mapped(lambda x: np.take_along_axis(x, wide(x), axis % n))
+
+    def _mapped(self, f: Any) -> Records:
+        """Of each array of numbers in it, in records in it too, what f makes of that."""
+        parts = {name: self[name] for name in self._fields}
+        made = {name: x._mapped(f) if type(x) is Records else f(x) for name, x in parts.items()}
+        return Records(self.dtype, made, None, self._by_attribute)
+
     def __iter__(self) -> Iterator[Any]:
         return (self[i] for i in range(len(self)))
 
@@ -135,6 +170,31 @@ class Records:
                 )
             out[name] = value
         return out
+
+
+def _argsorted(a: Records, *args: Any, **kwargs: Any) -> Any:
+    return a.argsort(*args, **kwargs)
+
+
+def _sorted(a: Records, axis: Any = -1, *args: Any, **kwargs: Any) -> Records:
+    n = a.ndim
+    made = a.copy() if axis is not None else a._mapped(lambda x: x.reshape((-1, *x.shape[n:])).copy())
+    made.sort(-1 if axis is None else axis, *args, **kwargs)
+    return made
+
+
+def _leaves(records: Records) -> list[Any]:
+    parts = [records[name] for name in records._fields]
+    return [x for part in parts for x in (_leaves(part) if type(part) is Records else [part])]
+
+
+def _fill(array: np.ndarray, values: Iterator[np.ndarray]) -> None:
+    """Write what `_leaves` gave into a structured array."""
+    for name in array.dtype.names or ():
+        if array[name].dtype.names:
+            _fill(array[name], values)
+        else:
+            array[name][...] = next(values)
 
 
 to_close_up.add(Records)

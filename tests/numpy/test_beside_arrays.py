@@ -16,6 +16,7 @@ from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 import funcad
 from funcad import grad, jit, jvp, vmap
+from funcad.jitted import first_calls
 
 V0 = np.linspace(0.1, 1.0, 5)
 X = np.array([0.7, 1.3, 0.4])
@@ -725,6 +726,94 @@ def test_structured_arrays_without_traced_values_are_numpys() -> None:
 
     _, table = grad(f, has_aux=True)(X)
     assert type(table) is np.ndarray and table["q"].tolist() == [3, 3]
+
+
+PAIR = [("m", float), ("k", float)]
+
+
+def pairs(x: Any, dtype: Any = PAIR) -> Any:
+    table = np.zeros(len(x), dtype)
+    table["m"], table["k"] = np.floor(x), -x
+    return table
+
+
+def in_place(x: Any, index: Any = ..., **options: Any) -> Any:
+    table = pairs(x)
+    table[index].sort(**options)
+    return table
+
+
+def inner(x: Any) -> Any:
+    table = np.zeros(len(x), [("w", float), ("pair", PAIR), ("p", float, (2,))])
+    table["w"], table["p"] = np.floor(x / 2.0), x[:, None] * np.array([1.0, -1.0])
+    table["pair"]["m"], table["pair"]["k"] = np.floor(x), x
+    return table
+
+
+SORTED: dict[str, Callable[[Any], Any]] = {
+    "by a field": lambda x: np.sort(pairs(x), order="k")["m"],
+    "by all": lambda x: np.sort(pairs(x))["k"],
+    "by a list": lambda x: np.sort(pairs(x), order=["m", "k"])["k"],
+    "by a list turned": lambda x: np.sort(pairs(x), order=["k", "m"])["m"],
+    "stable": lambda x: np.sort(pairs(x), kind="stable", order="m")["k"],
+    "positions": lambda x: x[np.argsort(pairs(x))],
+    "positions by a field": lambda x: x * np.argsort(pairs(x), order="k"),
+    "positions of equal records": lambda x: np.argsort(pairs(0.0 * x)) * x,
+    "in place": lambda x: in_place(x, order="m")["k"],
+    "a part in place": lambda x: in_place(x, slice(2, None), order="k")["k"],
+    "a method's positions": lambda x: pairs(x)[pairs(x).argsort(order="k")]["m"],
+    "by attribute": lambda x: np.sort(pairs(x).view(np.recarray), order="m").k,
+    "rows": lambda x: np.sort(np.flip(inner(x)))["p"],
+    "records in records": lambda x: np.sort(inner(x), order="pair")["pair"]["k"],
+    "given by name": lambda x: np.sort(a=inner(x), order=["w", "pair"])["p"][:, 1],
+}
+
+
+@pytest.mark.parametrize("name", SORTED)
+def test_structured_arrays_are_sorted_as_numpys(name: str) -> None:
+    f = SORTED[name]
+    x = np.random.default_rng(7).permutation(np.linspace(0.1, 6.3, 24))
+    jitted = jit(f, not_compiled="raise")
+    for _ in range(3):
+        np.testing.assert_array_equal(jitted(x), f(x))
+    np.testing.assert_array_equal(funcad.vmap(f)(np.stack([x, x[::-1]])), [f(x), f(x[::-1])])
+    t, h = np.cos(np.arange(24.0)), 1e-6
+    slope = funcad.jvp(f, (x,), (t,))[1]
+    np.testing.assert_allclose(slope, (f(x + h * t) - f(x - h * t)) / (2 * h), atol=1e-6)
+    total = lambda x: np.sum(np.sin(f(x) * x[0]))
+    np.testing.assert_allclose(grad(total)(x) @ t, (total(x + h * t) - total(x - h * t)) / (2 * h), atol=1e-5)
+
+
+def test_structured_arrays_of_two_axes_are_sorted() -> None:
+    def f(x: Any) -> Any:
+        table = np.zeros((2, 3), PAIR)
+        table["m"], table["k"] = np.floor(x), x
+        rows, columns, whole = np.sort(table, order="k"), np.sort(table, axis=0), np.sort(table, axis=None)
+        return rows["m"], columns["k"], whole["k"], np.argsort(table, axis=None), np.ndim(table), np.shape(table)
+
+    x, jitted = np.random.default_rng(8).normal(size=(2, 3)), jit(f)
+    for _ in range(3):
+        for a, b in zip(jitted(x), f(x), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_errors_of_sorting_structured_arrays_are_numpys() -> None:
+    for options in ({"order": "z"}, {"order": ["m", "m"]}, {"kind": "bad"}, {"axis": 1}):
+        f = lambda x, o=options: np.sort(pairs(x), **o)["m"].sum()
+        with pytest.raises(ValueError) as plain:
+            f(X)
+        for call in (jit(f), grad(f), grad(lambda x, o=options: in_place(x, **o)["m"].sum())):
+            with pytest.raises(ValueError) as found:
+                call(X)
+            assert str(found.value) == str(plain.value)
+
+
+def test_what_takes_no_structured_array_with_traced_values_runs_as_plain_numpy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(first_calls, "OBSERVES", True)
+    for f in (np.copy, lambda p: np.concatenate([p, p]), lambda p: np.take(p, [1, 0]), lambda p: np.partition(p, 1)):
+        jitted = jit(lambda x, f=f: f(pairs(x))["m"], not_compiled="ignore")
+        for _ in range(3):
+            np.testing.assert_array_equal(jitted(X), f(pairs(X))["m"])
 
 
 BRANCHES: list[tuple[Callable[[Any], Any], Any]] = [

@@ -260,6 +260,7 @@ ROWS: list[tuple[str, str]] = [
     ("np.ma.polyfit(Y, np.ma.array(x, mask=Y > 0.5), 1)", "np.polyfit(Y, np.ma.array(x, mask=Y > 0.5).filled(0.0), 1)"),
     ("np.ma.array(Y, mask=Y > 0.5) @ x", "np.ma.dot(np.ma.array(Y, mask=Y > 0.5), x)"),
     ("x.view(np.recarray)", "np.sort(x)"),
+    ("np.concatenate([recorded(x), recorded(x)])['a']", "np.concatenate([recorded(x)['a'], recorded(x)['a']])"),
     ("x.view(np.int64)", "x.astype(np.complex128)"),
     ("x.resize(6)", "np.resize(x, 6)"),
     ("x.astype('S3')", "np.sum(x) * len(funcad.stop_gradient(x).astype('S3'))"),
