@@ -18,11 +18,11 @@ from funcad.doors.asking import holds_traced, is_tracing
 from funcad.doors.codes import Answer
 from funcad.host.real_types import is_a
 from funcad.ir.tracer import Tracer, concrete_value
-from funcad.primitives.conversion import convert, convert_p
+from funcad.numpy.promote import python_number
+from funcad.primitives.conversion import convert
 from funcad.primitives.python_numbers import checked, fsum_p
 
 _DOUBLE, _COMPLEX = np.dtype(float), np.dtype(complex)
-_PYTHON = {"b": np.dtype(bool), "i": np.dtype(np.int64), "f": _DOUBLE, "c": _COMPLEX}
 
 
 def _number(x: Any, name: str) -> Any:
@@ -42,12 +42,10 @@ def _number(x: Any, name: str) -> Any:
 
 
 def _as_python(x: Any) -> Any:
-    """A result as one of Python's numbers: it adapts to the dtype of what it meets."""
+    """A result as Python's numbers."""
     if type(x) is tuple:
         return tuple([_as_python(v) for v in x])
-    if type(x) is not Tracer or x.aval.weak:
-        return x
-    return convert_p(x, dtype=_PYTHON[x.dtype.kind], weak=True)
+    return python_number(x)
 
 
 def _checked(formula: Callable[..., Any]) -> Maker:

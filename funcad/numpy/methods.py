@@ -41,7 +41,7 @@ from funcad.writes.boxes import is_array
 
 from funcad.numpy.promote import (  # isort: skip
     aliased, apart, as_array, as_number, broadcast, cast, fresh, is_operand, let_numpy_broadcast, promote, promote_dtype,
-    result_dtype, same_aval, with_integer,
+    python_number, result_dtype, same_aval, with_integer,
 )
 
 array_writes = OnDemand("funcad.numpy.array_writes")
@@ -181,7 +181,7 @@ def _item(x: Any, *index: Any) -> Any:
     element = indexing.getitem(shaping.flattened(x, "C", "flatten"), place)
     if type(element) is not Tracer or not _would_be_cut(element):
         return np.asarray(plain_value(element, "item") if type(element) is Tracer else element).item()
-    return _number(element)
+    return python_number(element)
 
 
 def _would_be_cut(x: Tracer) -> bool:
@@ -190,16 +190,11 @@ def _would_be_cut(x: Tracer) -> bool:
     return carries_derivative(x) or any([type(v) is Tracer and _would_be_cut(v) for v in asked])
 
 
-def _number(x: Any) -> Any:
-    """A traced number, of the type that Python's would be of."""
-    return convert_p(x, dtype=np.dtype(type(np.zeros((), x.dtype).item())), weak=x.dtype.char not in "gG")
-
-
 def _tolist(x: Any) -> Any:
     """Nested lists: of Python's numbers, or of traced ones where there is no value, or where they would cut a derivative."""
     if x.owner.closed or type(concrete_value(x)) is not Tracer and not carries_derivative(x):
         return np.asarray(plain_value(x, "array")).tolist()
-    return [_tolist(part) for part in x] if x.shape else _number(x)
+    return [_tolist(part) for part in x] if x.shape else python_number(x)
 
 
 ARRAY_METHODS: dict[str, Callable[..., Any]] = {
@@ -771,7 +766,7 @@ def invert(x: Any) -> Any:
     aval = aval_of(x)
     if aval.dtype.kind not in "biu":
         np.invert.resolve_dtypes((aval.dtype, None))  # NumPy's TypeError
-    return comparison.not_(_weak_bool(x))
+    return arithmetic.sub(-1, _weak_bool(x)) if aval.weak else comparison.not_(x)  # an int of Python's stays one
 
 
 def round_(x: Any, digits: Any = None) -> Any:

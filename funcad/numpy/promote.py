@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.lib.array_utils import normalize_axis_index, normalize_axis_tuple
 
+from funcad.api.value_reads import as_truth
 from funcad.configuration import Function, named_as
 from funcad.host.conversions import is_masked, own_meaning, plain_kinds, their_say
 from funcad.host.devices import NAMESPACES, device_in_use, is_device, namespace_of
@@ -257,7 +258,7 @@ def same_aval(x: Any, y: Any) -> bool:
         return a.dtype.num in _FLOAT
     if kind is Tracer:
         b = y.aval
-        return a.dtype is b.dtype and a.shape == b.shape
+        return a.dtype is b.dtype and a.shape == b.shape and not (a.weak and a.dtype.num == 0)  # Python's truths are ints
     if kind is np.ndarray:
         return y.dtype is a.dtype and y.shape == a.shape
     return kind is a.dtype.type
@@ -569,6 +570,19 @@ def as_number(x: Any) -> Any:
     if not is_array(x):
         return x
     return or_(x, x) if x.dtype.kind == "b" else neg(neg(x))  # an array that was given; this is the number in it
+
+
+_NUMPYS = {"b": np.dtype(bool), "i": np.dtype(np.int64), "u": np.dtype(np.int64), "f": _F64, "c": np.dtype(complex)}
+
+
+def python_number(x: Any) -> Any:
+    """A number as Python's: it adapts to the dtype of what it meets, and its truth is True itself. A longdouble has none."""
+    if type(x) is not Tracer:
+        return x.item() if is_a(x, np.generic) else x
+    if x.aval.weak or x.dtype.char in "gG":
+        return x
+    found = convert_p(x, dtype=_NUMPYS[x.dtype.kind], weak=True)
+    return as_truth(found) if state.identities else found
 
 
 def numbers(implementation: Callable[..., Any]) -> Callable[..., Any]:

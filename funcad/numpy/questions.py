@@ -14,7 +14,7 @@ from funcad.configuration import OnDemand
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.dispatch import implements
-from funcad.numpy.promote import array_of, library, promote
+from funcad.numpy.promote import array_of, library, promote, python_number
 from funcad.primitives import comparison, conversion
 
 ufuncs = OnDemand("funcad.numpy.ufuncs")
@@ -68,11 +68,7 @@ def isclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool 
 @implements("allclose")
 def allclose(a: Any, b: Any, rtol: Any = 1e-5, atol: Any = 1e-8, equal_nan: bool = False) -> Any:
     """`numpy.allclose`; a traced bool where the values are not known yet."""
-    return _python_bool(np.all(isclose(a, b, rtol, atol, equal_nan)))
-
-
-def _python_bool(x: Any) -> Any:
-    return x if type(x) is Tracer else bool(x)
+    return python_number(np.all(isclose(a, b, rtol, atol, equal_nan)))
 
 
 @implements("array_equal")
@@ -84,7 +80,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> Any:
     same = ufuncs.equal(a1, a2)
     if equal_nan:
         same = ufuncs.logical_or(same, ufuncs.logical_and(ufuncs.isnan(a1), ufuncs.isnan(a2)))
-    return _python_bool(np.all(same))
+    return python_number(np.all(same))
 
 
 @implements("array_equiv")
@@ -95,7 +91,7 @@ def array_equiv(a1: Any, a2: Any) -> Any:
         np.broadcast_shapes(shape_of(a1), shape_of(a2))
     except ValueError:
         return False
-    return _python_bool(np.all(ufuncs.equal(a1, a2)))
+    return python_number(np.all(ufuncs.equal(a1, a2)))
 
 
 # -- questions about shape and dtype, answered without a value

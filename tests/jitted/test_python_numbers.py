@@ -35,6 +35,8 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "imag": lambda x, y: x.imag + y,
     "modf": lambda x, y: math.modf(x),
     "hypot": lambda x, y: math.hypot(x, y),
+    "truths": lambda x, y: (math.isnan(x) + math.isfinite(y), math.isfinite(x) * math.isfinite(y)),
+    "inverted": lambda x, y: ~round(x) * np.int8(3),
     "comparison": lambda x, y: ((x > y) * y, (x > y) + y, (not x) + y),
 }
 
@@ -53,6 +55,20 @@ def test_numbers_have_pythons_types(name: str, kind: type):
     f, jitted = FUNCTIONS[name], fc.jit(FUNCTIONS[name])
     for x, y in [(-1.25, 0.5), (2.5, -3.75), (0.15, 1.0), (7.0, 2.0)] * 3:
         assert outcome(jitted, kind(x), kind(y)) == outcome(f, kind(x), kind(y))
+
+
+@pytest.mark.parametrize("f", [np.allclose, np.array_equal, np.array_equiv])
+def test_answers_of_arrays_are_pythons_truths(f: Callable[..., Any]):
+    def asked(x: Any, y: Any) -> Any:
+        same = f(x, y)
+        return same is True, same is False, type(same) is bool, same + same, same / 2 * np.ones(1, np.float32), same
+
+    jitted, x = fc.jit(asked), np.arange(3.0)
+    for y in [x, x + 1, x, x + 1, x]:
+        assert outcome(jitted, x, y) == outcome(asked, x, y)
+    matched = fc.jit(fc.grad(lambda x: x.sum() * (2 if f(x, x) is True else 3)))
+    for _ in range(3):
+        assert matched(x).tolist() == [2.0, 2.0, 2.0]
 
 
 @pytest.mark.parametrize("digits", [None, 0, 1, 2, -1])
