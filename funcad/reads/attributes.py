@@ -58,6 +58,7 @@ def defaults_of(observer: Observer, f: Any) -> None:
     place = observer.origin.get(id(f))
     if place is None or not (f.__defaults__ or f.__kwdefaults__):
         return
+    kept, observer.cached = observer.cached, ""  # nobody exchanges them between two calls
     for name in ("__defaults__", "__kwdefaults__"):
         held = getattr(f, name)
         if held:
@@ -65,6 +66,7 @@ def defaults_of(observer: Observer, f: Any) -> None:
             observer.known_as(held, at)
             observer.guard(at, "class", weakref.ref(type(held)))
             observer.spread(held)
+    observer.cached = kept
 
 
 def attribute(x: Any, name: str, default: Any = MISSING) -> Any:

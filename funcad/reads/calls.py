@@ -479,7 +479,8 @@ def _remembered(observer: Observer, f: Any, args: tuple, kwargs: dict) -> Any:
     """A function of the user's that has a cache, which is asked at each call, as in plain Python.
 
     A cache that the function has just made is not kept: it runs, once for each set of arguments, so that what it reads is seen.
-    Where the program alone knows an argument, a traced float, there is no cache, and it runs.
+    Where the program alone knows an argument, a traced float, nobody can tell whether the cache has an answer: it runs, and is
+    refused where that shows, because it reads or stores more than its arguments.
     """
     args = told_argument(observer, args)
     kwargs = {k: told_argument(observer, a) for k, a in kwargs.items()}
@@ -497,10 +498,11 @@ def _remembered(observer: Observer, f: Any, args: tuple, kwargs: dict) -> Any:
     if key not in observer.results:
         if place is not None:
             observer.known_as(f.__wrapped__, observer.place(place, "attribute", "__wrapped__", place.label))
-        found = twin_of(f.__wrapped__)(*args, **kwargs)
+        run = functools.partial(twin_of(f.__wrapped__), *args, **kwargs)
         if key is None:
-            return found
-        observer.results[key] = found
+            says = f"{f.__name__}, whose cache cannot be asked for a traced number"
+            return run() if place is None else observer.in_cache(says, run)
+        observer.results[key] = run()
     return observer.results[key]
 
 

@@ -50,6 +50,7 @@ _OPEN = (*CONTAINERS, types.SimpleNamespace, functools.partial, types.MappingPro
 _CODE = (types.FunctionType, types.BuiltinFunctionType, types.ModuleType, type, np.ufunc)
 _ONE = 256  # bytes of an array that are compared in the time in which one of its elements is
 _BOUND = (types.BuiltinFunctionType, types.MethodWrapperType)
+_OF_DATA = frozenset(["scalar", "data", "bytes", "names", "set"])  # checks of what a function computes with
 VIEWS = (type({}.keys()), type({}.values()), type({}.items()))
 DEEP = 6  # libraries' objects in one another that are told; others are without end
 
@@ -105,6 +106,7 @@ class Observer:
         self.arrays: dict[int, Place] = {}  # traced values that stand for arrays which are read at each call
         self.refused: Refusal | None = None
         self.unplaced: Unplaced | None = None
+        self.cached = ""  # the function that runs though it has a cache, which may hold the answer already
         self.storing = ""  # code of the user's that ran as it is, and stores something
         self.stores: Any = None  # see stores.py
         self.twins: Any = None
@@ -253,6 +255,8 @@ class Observer:
 
     def guard(self, place: Place, check: str, known: Any) -> None:
         """Another comparison at a place, which is made at each call."""
+        if self.cached and check in _OF_DATA:
+            self._not_cached(place.label)
         if place in self.stored_places or place.parent in self.stores.told:
             return
         if place in self.constants or place.parent in self.constants:
@@ -271,6 +275,8 @@ class Observer:
     def read(self, parent: Place | None, step: str, key: Any, label: str, x: Any) -> Any:
         """A value that was loaded: as it is, with a guard at its place, or the traced value of an input."""
         kind = type(x)
+        if self.cached and (kind is Tracer or is_scalar(x) or issubclass(kind, np.ndarray)) and parent not in self.constants:
+            self._not_cached(label)
         if kind is Tracer and x.owner.level:
             return x
         place = self.place(parent, step, key, label)
@@ -310,6 +316,22 @@ class Observer:
         if issubclass(kind, types.ModuleType):
             self.known_as(x, place)
         return x
+
+    def in_cache(self, label: str, f: Callable[[], Any]) -> Any:
+        """f(), whose result a cache may have kept: nobody sees it where f is pure, else it is refused."""
+        kept, n = (self.cached, self.attributes), len(self.trace.equations)
+        self.cached, self.attributes = label, {}
+        try:
+            with self.stores.none_in(label):
+                found = f()
+        finally:
+            self.cached, self.attributes = kept
+        if any([e.primitive.effect for e in self.trace.equations[n:]]):
+            self.refuse(f"something is printed, drawn or asked in {label}")
+        return found
+
+    def _not_cached(self, label: str) -> None:
+        self.refuse(f"{label} is read in {self.cached}")
 
     def _is_set(self, place: Place, x: Any) -> bool:
         """Is x, which is at that place, what the function has stored there?"""

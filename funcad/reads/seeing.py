@@ -79,7 +79,7 @@ class Seen(Hooks):
         if observer is None:
             return value
         known = self.known
-        if known.get(name, known) is value:  # as when it was guarded
+        if known.get(name, known) is value and not observer.cached:  # as when it was guarded
             observer.last = None
             return value
         if name not in self.function.__globals__:  # one of Python's own

@@ -188,3 +188,66 @@ def test_what_cannot_be_hashed_is_refused_as_in_plain_python() -> None:
     for _ in range(3):
         with pytest.raises(TypeError, match="unhashable"):
             f(1.0)
+
+
+class Held:
+    """What a cached function may read or change beside its argument."""
+
+    def __init__(self) -> None:
+        self.k, self.log, self.table = 2.0, [], {"k": 3.0}  # type: ignore[var-annotated]
+        held = self
+
+        @functools.lru_cache
+        def reads(v: float) -> float:
+            return v * held.k
+
+        @functools.lru_cache
+        def reads_an_entry(v: float) -> float:
+            return v * held.table["k"]
+
+        @functools.lru_cache
+        def measures(v: float) -> float:
+            return v * len(held.log)
+
+        @functools.lru_cache
+        def stores(v: float) -> float:
+            held.log.append(1.0)
+            return v * v
+
+        @functools.lru_cache
+        def draws(v: float) -> float:
+            return v * held.rng.normal()
+
+        @functools.lru_cache
+        def pure(v: float, power: int = 2) -> float:
+            return scaled(v) ** power + np.sin(v) * np.pi
+
+        self.rng = np.random.default_rng(0)
+        self.functions = {f.__name__: f for f in (reads, reads_an_entry, measures, stores, draws, pure)}
+
+
+def scaled(v: float, by: float = 3.0) -> float:
+    return v * by
+
+
+@pytest.mark.parametrize("name", ["reads", "reads_an_entry", "measures", "stores", "draws", "pure"])
+def test_a_cache_that_is_given_a_traced_number(name: str) -> None:
+    """Nobody can tell whether it has an answer, so what is not pure is not compiled."""
+
+    def run(wrap: Callable[..., Any]) -> list[Any]:
+        s = Held()
+        f = wrap(lambda x: s.functions[name](x[0]) * x)
+        found = []
+        for i in range(12):
+            if i == 7:
+                s.k, s.table["k"] = 5.0, 7.0
+                s.log.append(0.0)
+            found.append((f(np.arange(1.0, 4.0) + i % 2).tolist(), len(s.log)))
+        return found
+
+    if name == "pure":
+        found = run(fc.jit)
+    else:
+        with pytest.warns(fc.errors.NotCompiledWarning, match=f"in {name}, whose cache cannot be asked for a traced number"):
+            found = run(fc.jit)
+    assert found == run(lambda f: f)
