@@ -153,7 +153,9 @@ class Recorder:
         self.leaves = leaves
         self.instead = instead  # may f itself run, where an error may be one of the trace alone?
         self.most = most  # equations, after which it is given up if nothing has happened
-        self.mixes, self.mixed = mixes, False  # may one of Python's numbers and NumPy's be selected, and was it?
+        self.mixes = mixes  # may one of Python's numbers and NumPy's be selected?
+        self.mixed: set[np.dtype] = set()  # of which dtypes such were
+        self.met: set[np.dtype] = set()  # those of NumPy's numbers that were converted, see reads/selections.py
         self.open: Any = None  # the last condition of a choice between numbers
         self.tries = False  # does the next of them go both ways, so that it is tried whether it can be one?
         self.never = False  # could the first of them be no selection?
@@ -242,12 +244,13 @@ class Recorder:
                 finally:
                     failed = None  # its traceback holds this frame
             self._inside = False
-            if self.mixed and narrow(trace.equations, [x for _, x in trace.captured.values()] + list(self.leaves)):
+            values = [*[x for _, x in trace.captured.values()], *self.leaves]
+            if self.mixed and narrow(self.mixed, self.met, trace.equations, values):
                 self._take_back()
                 self.mixes = False
                 if self.most is not None and self._may_stop():
                     raise Abandoned
-                reason = "max or min of a number of Python's and one of NumPy's, beside arrays of fewer bits"
+                reason = "max or min of a number of Python's and one of NumPy's, beside others of fewer bits"
                 raise self._refused(Refusal(reason, ""))
             if self.started:
                 with self._said():

@@ -191,6 +191,13 @@ def result_dtype(args: Sequence[Any], of_ufuncs: bool = True) -> tuple[np.dtype,
     return HALVES.get(found, found) if HALVES and written_for_others() else found, False
 
 
+def _tell(dtype: np.dtype) -> None:
+    """A number of NumPy's is converted here, so that no equation says of which dtype it was."""
+    met = getattr(getattr(state.abstract, "recorder", None), "met", None)
+    if met is not None:
+        met.add(dtype)
+
+
 def promote_dtype(args: Sequence[Any], dtype: np.dtype, weak: bool | None = False) -> list[Any]:
     """The operands in one dtype; Python scalars stay Python scalars of that kind.
 
@@ -218,6 +225,8 @@ def promote_dtype(args: Sequence[Any], dtype: np.dtype, weak: bool | None = Fals
                 a = a if aval.dtype == dtype else bind(convert_p, a, dtype=dtype, weak=True)
             elif aval.dtype != dtype or aval.weak:
                 trace = abstract_trace_of(args) if trace is args else trace
+                if is_a(a, np.generic):
+                    _tell(aval.dtype)
                 a = dtype.type(a) if is_a(a, np.generic) and trace is None else convert_in(trace, a, dtype)
         result.append(a)
     return result

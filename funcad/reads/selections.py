@@ -8,7 +8,8 @@ A choice whose sides compute only, with floats, selects as well (twin/choices.py
 Python's way or NumPy's. Else there is `NOTHING`, and Python asks its question.
 
 Invariant: the result's type is what Python's is. A number of NumPy's beside one of Python's has the type of the one that is
-chosen, which matters only to arrays of fewer bits than it has: where such are met, the function is traced again and asked.
+chosen, which matters only to arrays and numbers of fewer bits than it has: where such are met, the function is traced again and
+asked.
 Trap: an int beside a float stays a question, because the int may become an index.
 """
 
@@ -17,7 +18,7 @@ from __future__ import annotations
 import functools
 import operator
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -79,7 +80,7 @@ def _common(numbers: Any) -> Any:
         recorder = getattr(state.abstract, "recorder", None)
         if not getattr(recorder, "mixes", False):
             return None
-        recorder.mixed = True
+        recorder.mixed.add(dtype)
     return dtype
 
 
@@ -201,7 +202,11 @@ def _is_float(x: Any) -> bool:
     return bool(aval.dtype == _FLOAT)
 
 
-def narrow(equations: Any, values: Any) -> bool:
-    """Are there floating-point arrays among these for which Python's numbers and NumPy's differ?"""
+def narrow(numbers: Iterable[np.dtype], met: Iterable[np.dtype], equations: Any, values: Any) -> bool:
+    """Is there something for which Python's numbers and NumPy's, of these dtypes, differ: of fewer bits, or unsigned?
+
+    `met`: dtypes of NumPy's numbers that no equation has, because they were converted on their way into one.
+    """
     avals = [v.aval for e in equations for v in e.outputs] + [aval_of(x) for x in values]
-    return any([getattr(getattr(a, "dtype", None), "char", "") in "efF" for a in avals if getattr(a, "dtype", None)])
+    dtypes = {*met, *[a.dtype for a in avals if isinstance(a, Aval) and a.dtype.kind in "biufc"]}
+    return any([np.result_type(d, n) != np.result_type(d, n.type(0).item()) for d in dtypes for n in numbers])

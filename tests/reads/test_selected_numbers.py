@@ -87,6 +87,19 @@ def test_numbers_of_both_kinds_beside_narrow_arrays_are_questions():
     assert one_program(wide)
 
 
+@pytest.mark.parametrize(
+    "other", [np.float32(2), np.float16(2), np.int8(2), np.uint64(2), np.ones(1, np.int8), np.complex64(2j)]
+)
+@pytest.mark.parametrize("zero", [0.0, 0])
+def test_numbers_of_both_kinds_beside_a_narrow_one_have_its_type(other, zero):
+    f = lambda x: (other * max(zero, x[0] - 9), max(x[0] - 9, zero) + other)
+    j = fc.jit(f)
+    for v in (1, 1, 12, 1, 12):
+        x = np.array([v], type(zero))
+        for found, expected in zip(j(x), f(x)):
+            assert found.dtype == expected.dtype and found.tobytes() == expected.tobytes()
+
+
 def test_a_list_that_was_there_before_is_seen():
     bounds = [1.0, 2.0]
     f = fc.jit(lambda x: max([x, *bounds]) + max(bounds))
