@@ -141,9 +141,9 @@ class _NoPart(ViewStep):
 
 
 def real_of(x: Any) -> Any:
-    """`x.real`, a view."""
+    """`x.real`, a view; of Python's truths an int."""
     if x.dtype.kind != "c":
-        return x
+        return +x if type(x) is Tracer and x.aval.weak else x
     out = real(x)
     return linked(out, x, _RealPart()) if is_array(x) else out
 

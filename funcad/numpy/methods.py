@@ -95,8 +95,10 @@ def _copy(x: Any, order: str = "C") -> Any:
 
 @aliased("same")
 def _conjugate(x: Any) -> Any:
-    """Of real numbers, where NumPy's function makes a copy, the method gives the array itself."""
-    return ufuncs.conjugate(x) if x.dtype.kind == "c" else x
+    """Of real numbers, where NumPy's function makes a copy, the method gives the array itself; Python's stay Python's."""
+    if x.dtype.kind != "c":
+        return _weak_bool(x)
+    return python_number(ufuncs.conjugate(x)) if x.aval.weak else ufuncs.conjugate(x)
 
 
 def _view(x: Any, *args: Any, **kwargs: Any) -> Any:

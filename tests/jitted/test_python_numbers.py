@@ -33,6 +33,7 @@ FUNCTIONS: dict[str, Callable[[Any, Any], Any]] = {
     "prod from a start": lambda x, y: math.prod((x, y), start=0.5),
     "dist": lambda x, y: math.dist([x, y], [0.0, 1.0]),
     "imag": lambda x, y: x.imag + y,
+    "parts of a truth": lambda x, y: (math.isnan(x).real, math.isnan(x).conjugate(), (x > y).imag, x.real, x.conjugate()),
     "modf": lambda x, y: math.modf(x),
     "hypot": lambda x, y: math.hypot(x, y),
     "truths": lambda x, y: (math.isnan(x) + math.isfinite(y), math.isfinite(x) * math.isfinite(y)),
@@ -55,6 +56,14 @@ def test_numbers_have_pythons_types(name: str, kind: type):
     f, jitted = FUNCTIONS[name], fc.jit(FUNCTIONS[name])
     for x, y in [(-1.25, 0.5), (2.5, -3.75), (0.15, 1.0), (7.0, 2.0)] * 3:
         assert outcome(jitted, kind(x), kind(y)) == outcome(f, kind(x), kind(y))
+
+
+@pytest.mark.parametrize("z", [1 + 2j, np.complex64(1 + 2j), np.complex128(1 + 2j)])
+def test_a_conjugate_has_the_type_of_its_number(z: Any):
+    f = lambda z: (z.conjugate(), z.conjugate() * np.ones(1, np.complex64), z.conjugate() * z)
+    jitted = fc.jit(f)
+    for _ in range(3):
+        assert outcome(jitted, z) == outcome(f, z)
 
 
 @pytest.mark.parametrize("f", [np.allclose, np.array_equal, np.array_equiv])
