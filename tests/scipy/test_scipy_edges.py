@@ -7,11 +7,15 @@ import itertools
 import numpy as np
 import pytest
 import scipy.cluster.hierarchy
+import scipy.integrate
 import scipy.interpolate
+import scipy.linalg
 import scipy.ndimage
+import scipy.optimize
 import scipy.spatial
 import scipy.special
 import scipy.stats
+from scipy.spatial import distance
 
 from funcad import disable_jit, grad, jit, jvp, random, vmap
 from funcad.jitted import first_calls
@@ -234,3 +238,47 @@ def test_an_array_is_written_before_what_needs_a_real_one(monkeypatch):
     f = lambda v: scipy.cluster.hierarchy.linkage(v.reshape(-1, 2))[0, 2]
     j, v = jit(writes_first(f)), np.arange(8.0) ** 2 + 1.0
     assert [j(v + i) for i in range(4)] == [writes_first(f)(v + i) for i in range(4)]
+
+
+# -- of which type numbers are
+
+SAMPLES = np.arange(4.0)
+NUMBERS = {
+    **{
+        f.__name__: lambda x, f=f: f(lambda t: t - x[0], 0.0, 9.0)
+        for f in (scipy.optimize.bisect, scipy.optimize.brenth, scipy.optimize.brentq, scipy.optimize.ridder)
+    },
+    "brentq of a traced end": lambda x: scipy.optimize.brentq(lambda t: t - x[0], x[0] - 1, 9.0),
+    "root_scalar": lambda x: scipy.optimize.root_scalar(lambda t: t - x[0], bracket=(0.0, 9.0)).root,
+    "nnls": lambda x: scipy.optimize.nnls(A[:, :2], x)[1],
+    "quad": lambda x: scipy.integrate.quad(lambda t: t * x[0], 0.0, x[1])[0],
+    "dblquad": lambda x: scipy.integrate.dblquad(lambda s, t: s * t * x[0], 0.0, 1.0, 0.0, 1.0)[0],
+    "norm": lambda x: scipy.linalg.norm(x),
+    "norm of a matrix": lambda x: scipy.linalg.norm(x[:, None] * x, 1),
+    "another norm": lambda x: scipy.linalg.norm(x, 3),
+    "euclidean": lambda x: distance.euclidean(x, 2 * x),
+    "euclidean with weights": lambda x: distance.euclidean(x, 2 * x, B),
+    "minkowski": lambda x: distance.minkowski(x, 2 * x),
+    "another minkowski": lambda x: distance.minkowski(x, 2 * x, 3),
+    "seuclidean": lambda x: distance.seuclidean(x, 2 * x, B),
+    "splint": lambda x: scipy.interpolate.splint(0.0, 1.0, scipy.interpolate.splrep(SAMPLES, x[0] * SAMPLES)),
+    "integral": lambda x: scipy.interpolate.InterpolatedUnivariateSpline(SAMPLES, x[0] * SAMPLES).integral(0.0, 1.0),
+}
+
+
+@pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")  # of half precision
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_numbers_are_of_scipys_types(name, dtype):
+    """Python's numbers adapt to the dtype of what they meet, so programs in single precision stay in it."""
+    f, x = NUMBERS[name], np.array([1, 2, 4], dtype)
+    j = jit(f)
+    both = jit(lambda x: f(x) * np.ones(1, np.float32))
+    for _ in range(3):
+        assert type(j(x)) is type(f(x))
+        assert both(x).dtype == (f(x) * np.ones(1, np.float32)).dtype
+        np.testing.assert_allclose(j(x), f(x), rtol=2e-3)
+    rows = np.stack([x, x + 1])
+    if dtype is np.float32:
+        assert vmap(lambda x: x * f(x))(rows).dtype == np.result_type(*[r * f(r) for r in rows])
+        assert jvp(lambda x: x * f(x), (x,), (x,))[1].dtype == (x * f(x)).dtype

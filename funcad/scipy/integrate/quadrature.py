@@ -27,7 +27,7 @@ from funcad.jitted.jit import jit
 from funcad.numpy import calculus
 from funcad.numpy.dispatch import is_traced, refuse, where_am_i
 from funcad.numpy.fft import floating
-from funcad.numpy.promote import array_of, axis_of
+from funcad.numpy.promote import array_of, axis_of, python_number
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import concatenate, move_axis, reshape
 from funcad.scipy.constants import constant
@@ -248,7 +248,8 @@ def quad(
             raise TypeError(f"quad integrates functions with one real value; func returned {said(out)}.\nRemedy: {remedy}.")
 
     options |= dict(epsabs=epsabs, epsrel=epsrel, limit=limit)
-    return _integral(*_problem(func, ends, extra, options, check))
+    integral, error = _integral(*_problem(func, ends, extra, options, check))
+    return python_number(integral), python_number(error)
 
 
 mirrors([fixed_quad, quad], "scipy.integrate")

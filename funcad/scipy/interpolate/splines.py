@@ -22,7 +22,7 @@ from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.dispatch import is_traced
 from funcad.numpy.fft import floating
 from funcad.numpy.indexing import getitem
-from funcad.numpy.promote import array_of, axis_of
+from funcad.numpy.promote import array_of, axis_of, python_number
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import move_axis, reshape
 from funcad.scipy.constants import constant
@@ -648,7 +648,7 @@ def splint(a: Any, b: Any, tck: Any, full_output: int = 0) -> Any:
     total = pieces_of(t, double(c), k).antiderivative()
     low, high = total.x[0], total.x[-1]
     end = lambda v: total(np.minimum(np.maximum(double(v), low), high))
-    return end(b) - end(a)
+    return python_number(end(b) - end(a))
 
 
 class UnivariateSpline(BSplines):
@@ -724,7 +724,7 @@ class UnivariateSpline(BSplines):
     def get_residual(self) -> Any:
         """The sum of the squares of what is left of the samples."""
         x, y, _ = checked(*self._xy, 0)
-        return np.sum((y - self(x)) ** 2)
+        return python_number(np.sum((y - self(x)) ** 2))
 
     def __call__(self, x: Any, nu: int = 0, ext: Any = None) -> Any:
         ext = self._ext if ext is None else ext
@@ -738,7 +738,7 @@ class UnivariateSpline(BSplines):
             return self._original().integral(a, b)
         total = self._form().antiderivative()
         end = lambda v: total(np.minimum(np.maximum(double(v), total.x[0]), total.x[-1]))
-        return end(b) - end(a)
+        return python_number(end(b) - end(a))
 
 
 class InterpolatedUnivariateSpline(UnivariateSpline):

@@ -14,6 +14,7 @@ import numpy as np
 from funcad.configuration import OnDemand
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
+from funcad.numpy.promote import array_of, python_number
 from funcad.primitives import linear_systems
 from funcad.primitives.arithmetic import add, mul
 from funcad.primitives.conversion import complex_dtype, convert
@@ -443,8 +444,12 @@ def norm(a: Any, ord: Any = None, axis: Any = None, keepdims: bool = False, chec
     >>> funcad.grad(funcad.scipy.linalg.norm)(np.array([3.0, 4.0]))
     array([0.6, 0.8])
     """
-    (a,) = inexact(a)
-    return np.linalg.norm(a, ord, axis, keepdims)
+    a = array_of(a)
+    found, ndim = np.linalg.norm(a, ord, axis, keepdims), len(shape_of(a))
+    by_blas = 0 not in shape_of(a) and dtype_of(a).char in "fdFD" and axis is None and not keepdims
+    if by_blas and (ndim == 1 and ord in (None, 2) or ndim == 2 and ord in (1, np.inf)):  # whose numbers are Python's
+        return python_number(found)
+    return found
 
 
 @implements("linalg.lstsq", lift=True)

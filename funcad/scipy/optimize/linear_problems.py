@@ -16,6 +16,7 @@ from funcad.api.tools import ShapeDtypeStruct
 from funcad.control.callback import pure_callback
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.numpy.dispatch import is_traced
+from funcad.numpy.promote import python_number
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.shape import concatenate
 from funcad.scipy.door import implements
@@ -118,7 +119,7 @@ def nnls(A: Any, b: Any, **options: Any) -> tuple[Any, Any]:
 
     residual = lambda x: projected(x, fnp.matmul(A.T, fnp.matmul(A, x) - b), (0.0, np.inf))
     x, aux = implicit_root(residual, np.zeros(n), host, [A, b], {"norm": _DOUBLE})
-    return x, lend(aux["norm"], np.linalg.norm(fnp.matmul(A, x) - b))
+    return x, python_number(lend(aux["norm"], np.linalg.norm(fnp.matmul(A, x) - b)))
 
 
 # -- linear programs

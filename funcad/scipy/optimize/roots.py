@@ -19,6 +19,7 @@ from funcad.host.progress import counted
 from funcad.host.real_types import is_a
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
+from funcad.numpy.promote import python_number
 from funcad.primitives.conversion import convert, stop_gradient
 from funcad.primitives.shape import concatenate, reshape
 from funcad.scipy.tree_vectors import Vector
@@ -151,13 +152,18 @@ def root(
 # -- one unknown
 
 
-def _scalar_problem(what: str, f: Callable[..., Any], args: Any, points: list[Any]) -> tuple[Hoisted, list[Any], Any]:
+_IN_C = frozenset(["bisect", "brenth", "brentq", "ridder"])  # SciPy computes in C, whose root is a number of Python's
+
+
+def _scalar_problem(
+    what: str, f: Callable[..., Any], args: Any, points: list[Any], in_c: bool = False
+) -> tuple[Hoisted, list[Any], Any]:
     """(the function of a vector of one element, the given points without derivative, the dtype)."""
     args = _tuple(args)
     given = [None if p is None else stop_gradient(p if not is_a(p, (int, bool)) else float(p)) for p in points]
     dtypes = [aval_of(p).dtype for p in given if p is not None]
     dtype = np.result_type(*dtypes) if dtypes else np.dtype(float)
-    dtype = dtype if dtype.kind in "fc" else np.dtype(float)
+    dtype = dtype if dtype.kind in "fc" and not in_c else np.dtype(float)
     if any(shape_of(p) != () for p in given if p is not None):
         raise ValueError(f"{what}: the unknown must be a number, got {[shape_of(p) for p in given if p is not None]}")
     one = Hoisted(lambda x: number_of(what, f(x, *args), dtype), dtype.type(1), what=what)
@@ -210,7 +216,8 @@ def root_scalar(
         fprime = (lambda x, *a: several(x, *a)[1]) if fprime is True else fprime
         fprime2 = (lambda x, *a: several(x, *a)[2]) if fprime2 is True else fprime2
     ends = list(bracket) if bracket is not None else [None, None]
-    one, points, dtype = _scalar_problem("root_scalar", f, args, [x0, x1, *ends])
+    in_c = (method or ("" if bracket is None else "brentq")).lower() in _IN_C
+    one, points, dtype = _scalar_problem("root_scalar", f, args, [x0, x1, *ends], in_c)
     kind = method
     if kind is None and bracket is None and x1 is None:
         kind = "halley" if callable(fprime2) else "newton" if fprime is not None or dtype.itemsize < 8 else None
@@ -247,13 +254,20 @@ def root_scalar(
         )
 
     if given.known(claims, claims[0].start if claims else None, *points):
-        return _followed(one, run(points, given.values))
-    return _one_root("root_scalar", one, points, dtype, run, claims, given.values)
+        found = _followed(one, run(points, given.values))
+    else:
+        found = _one_root("root_scalar", one, points, dtype, run, claims, given.values)
+    return _of_c(found) if in_c else found
 
 
 def _followed(one: Hoisted, found: Any) -> Any:
     """SciPy's RootResults."""
     found.root = one.followed(found.root, "" if found.converged else found.flag)
+    return found
+
+
+def _of_c(found: Any) -> Any:
+    found.root = python_number(found.root)
     return found
 
 
@@ -325,7 +339,7 @@ def _bracketing(name: str) -> Callable[..., Any]:
         full_output: bool = False,
         disp: bool = True,
     ) -> Any:
-        one, points, dtype = _scalar_problem(name, f, args, [a, b])
+        one, points, dtype = _scalar_problem(name, f, args, [a, b], name in _IN_C)
         value = one.plain()
 
         def run(numbers: list[Any], values: Any) -> Any:
@@ -344,6 +358,7 @@ def _bracketing(name: str) -> Callable[..., Any]:
             found = _followed(one, run(points, one.values))
         else:
             found = _one_root(name, one, points, dtype, run, [], one.values)
+        found = _of_c(found) if name in _IN_C else found
         return (found.root, found) if full_output else found.root
 
     method.__name__ = method.__qualname__ = name

@@ -20,6 +20,7 @@ from funcad.api.tools import stop_gradient
 from funcad.configuration import public_names
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
+from funcad.numpy.promote import python_number
 from funcad.scipy.door import absent, implements, keeps_single_precision, scipy_function
 from funcad.scipy.spatial.structures import structure
 from funcad.scipy.special import rel_entr
@@ -75,7 +76,7 @@ def _minkowski(u: Any, v: Any, w: Any = None, p: Any = 2) -> Any:
         return fnp.sum(powers if w is None else w * powers, axis=-1) ** (1 / p)
     if w is not None:
         d = (w if p == 1 else w != 0 if p == np.inf else w ** (1 / p)) * d
-    wide = p == 2 and not (w is None and keeps_single_precision())
+    wide = p == 2 and dtype_of(d) == np.float32 and not (w is None and keeps_single_precision())
     return fnp.linalg.norm(fnp.astype(d, np.float64) if wide else d, ord=p, axis=-1)
 
 
@@ -199,11 +200,21 @@ _OF = {name: metric for metric in METRICS for name in metric.names.split()}
 # -- of two vectors
 
 
-def _vector(x: Any, what: str = "Input vector") -> Any:
+def _vector(x: Any, what: str = "Input vector", whole: bool = False) -> Any:
+    """`whole`: integers are not converted."""
     x = fnp.asarray(x)
     if len(shape_of(x)) != 1:
         raise ValueError(f"{what} should be 1-D.")
-    return x if np.dtype(dtype_of(x)).kind in "fcb" else fnp.astype(x, np.float64)
+    return x if whole or np.dtype(dtype_of(x)).kind in "fcb" else fnp.astype(x, np.float64)
+
+
+def _normed(u: Any, v: Any, w: Any, p: Any = 2) -> Any:
+    """The norm of their difference: a number of Python's where SciPy asks BLAS, NumPy's where it asks NumPy."""
+    u, v = _vector(u, whole=True), _vector(v, whole=True)
+    w = _weights(w, u)
+    found = _minkowski(u, v, w, p)
+    dtype = np.result_type(*[dtype_of(x) for x in (u, v, w) if x is not None])
+    return python_number(found) if type(p) is not Tracer and p == 2 and dtype.char in "fdFD" else found
 
 
 def _weights(w: Any, like: Any) -> Any:
@@ -232,6 +243,8 @@ def _of_two(metric: str, doc: str, example: str) -> Callable[..., Any]:
     formula = _OF[metric].formula
 
     def distance(u: Any, v: Any, w: Any = None) -> Any:
+        if metric == "euclidean":
+            return _normed(u, v, w)
         u, v = _vector(u), _vector(v)
         return formula(u, v, _weights(w, u))
 
@@ -323,8 +336,7 @@ def minkowski(u: Any, v: Any, p: Any = 2, w: Any = None) -> Any:
     >>> float(distance.minkowski([0.0, 3.0], [4.0, 0.0], 1))
     7.0
     """
-    u, v = _vector(u), _vector(v)
-    return _minkowski(u, v, _weights(w, u), _exponent(p))
+    return _normed(u, v, w, _exponent(p))
 
 
 @implements("spatial.distance.correlation")
@@ -350,7 +362,7 @@ def seuclidean(u: Any, v: Any, V: Any) -> Any:
     u, v, V = _vector(u), _vector(v), fnp.astype(_vector(V), np.float64)
     if not shape_of(u) == shape_of(v) == shape_of(V):
         raise TypeError("V must be a 1-D array of the same dimension as u and v.")
-    return _standardized(u, v, V)
+    return _normed(u, v, 1 / V)
 
 
 @implements("spatial.distance.mahalanobis")
