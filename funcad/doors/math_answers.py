@@ -17,6 +17,7 @@ from funcad.doors.answers import Maker, ours
 from funcad.doors.asking import holds_traced, is_tracing
 from funcad.doors.codes import Answer
 from funcad.host.real_types import is_a
+from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.promote import python_number
 from funcad.primitives.conversion import convert
@@ -256,6 +257,21 @@ def _plain(x: Any, row: Any) -> Any:
     return plain if _is_several(x) else plain[0]
 
 
+def _mean_of_integers(original: Callable[..., Any], x: Any) -> Any:
+    """Of Python's an int where it is whole, which is asked; of NumPy's what is cut to their type. None: there are others."""
+    avals = [aval_of(v) for v in (x if _is_several(x) else ())]
+    strong = {a.dtype for a in avals if not a.weak}
+    if not avals or len(strong) > 1 or not all([a.dtype.kind in ("iu" if not a.weak else "bi") for a in avals]):
+        return None
+    n = len(avals)
+    total = sum([v if a.weak else convert(v, np.dtype(np.int64)) for v, a in zip(x, avals)])
+    if strong:
+        dtype = strong.pop()
+        cut = type(original([dtype.type(1), dtype.type(2)])) is dtype.type
+        return convert(np.sign(total) * (np.abs(total) // n), dtype) if cut else None
+    return total // n if total % n == 0 else total / n
+
+
 def in_statistics(name: str, original: Callable[..., Any]) -> Answer:
     """Of `statistics`, which computes with fractions: formulas with exact sums, some ulps from it."""
     formula, signature = STATISTICS[name.rpartition(".")[2]], inspect.signature(original)
@@ -265,6 +281,9 @@ def in_statistics(name: str, original: Callable[..., Any]) -> Answer:
         args = tuple([list(a) if is_a(a, Iterator) else a for a in given.args])
         if not holds_traced(args, {}):
             return original(*args, **given.kwargs)
+        found = _mean_of_integers(original, *args) if name == "statistics.mean" else None
+        if found is not None:
+            return found
         rows = [_row(a) for a in args]
         found = original(
             *map(_plain, args, rows), **given.kwargs

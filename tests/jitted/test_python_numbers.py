@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import statistics
 from collections.abc import Callable
 from typing import Any
 
@@ -64,6 +65,15 @@ def test_a_conjugate_has_the_type_of_its_number(z: Any):
     jitted = fc.jit(f)
     for _ in range(3):
         assert outcome(jitted, z) == outcome(f, z)
+
+
+@pytest.mark.parametrize("kind", [int, bool, float, np.int64, np.int8, np.float64])
+def test_a_mean_of_integers_is_what_pythons_is(kind: type):
+    f = lambda a, b, c: (statistics.mean([a, b, c]), statistics.mean([a, b, 3]) * np.ones(1, np.float32))
+    jitted = fc.jit(f)
+    for numbers in [(1, 2, 3), (1, 2, 4), (-1, -2, -4), (0, 0, 1)] * 3:
+        given = [kind(v) for v in numbers]
+        assert outcome(jitted, *given) == outcome(f, *given)
 
 
 @pytest.mark.parametrize("f", [np.allclose, np.array_equal, np.array_equiv])

@@ -266,6 +266,16 @@ NUMBERS = {
 }
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.int8, np.uint8, np.float32])
+@pytest.mark.parametrize("w", [None, np.array([1.0, 0.0, 2.0])])
+@pytest.mark.parametrize("f", [distance.cityblock, distance.chebyshev])
+def test_distances_of_integers_are_integers(f, w, dtype):
+    x, y = np.array([1, 2, 4], dtype), np.array([0, 5, 1], dtype)
+    j = jit(lambda x, y: f(x, y, w))
+    for _ in range(3):
+        assert j(x, y) == f(x, y, w) and type(j(x, y)) is type(f(x, y, w))
+
+
 @pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")  # of half precision
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64])
 @pytest.mark.parametrize("name", NUMBERS)

@@ -89,7 +89,7 @@ def _cityblock(u: Any, v: Any, w: Any = None) -> Any:
 
 
 def _chebyshev(u: Any, v: Any, w: Any = None) -> Any:
-    return fnp.max(abs(u - v) if w is None else fnp.where(w > 0, abs(u - v), 0.0), axis=-1)
+    return fnp.max(abs(u - v) if w is None else fnp.where(w > 0, abs(u - v), 0), axis=-1)
 
 
 def _standardized(u: Any, v: Any, V: Any) -> Any:
@@ -240,12 +240,12 @@ def _exponent(p: Any) -> Any:
 
 def _of_two(metric: str, doc: str, example: str) -> Callable[..., Any]:
     """`scipy.spatial.distance.<metric>(u, v, w=None)`."""
-    formula = _OF[metric].formula
+    formula, whole = _OF[metric].formula, metric in ("cityblock", "chebyshev")  # of integers, an integer
 
     def distance(u: Any, v: Any, w: Any = None) -> Any:
         if metric == "euclidean":
             return _normed(u, v, w)
-        u, v = _vector(u), _vector(v)
+        u, v = _vector(u, whole=whole), _vector(v, whole=whole)
         return formula(u, v, _weights(w, u))
 
     distance.__name__ = distance.__qualname__ = metric
