@@ -16,7 +16,7 @@ from funcad.errors import WriteError
 from funcad.host.conversions import given
 from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.real_types import is_a
-from funcad.host.where import user_source
+from funcad.host.where import user_source, written_for_others
 from funcad.ir.aval import aval_of, said, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy.dispatch import TABLE, anew, implements, is_traced, laid_out, order_of, where_am_i
@@ -452,7 +452,10 @@ def logspace(
 
 @implements("geomspace")
 def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Any:
-    start, stop = _ends(array_of(start), array_of(stop))  # here, as in NumPy, Python numbers do not adapt
+    start, stop = array_of(start), array_of(stop)
+    dtypes = [aval_of(v).dtype for v in (start, stop)]
+    dtypes += [] if written_for_others() else [np.dtype(dtype)]  # which is double where none is given
+    start, stop = [convert(v, np.result_type(*dtypes, 0.0)) for v in (start, stop)]
     for value in (concrete_value(start), concrete_value(stop)):
         if type(value) is not Tracer and np.any(np.equal(value, 0)):
             raise ValueError("Geometric sequence cannot include zero")

@@ -114,8 +114,8 @@ def poly(seq_of_zeros: Any) -> Any:
         zeros = eigvals(zeros)
     elif len(shape) != 1:
         raise ValueError("input must be 1d or non-empty square 2d array.")
-    elif dtype_of(zeros).kind not in "fc":
-        zeros = convert(zeros, np.dtype(float))
+    else:
+        zeros = convert(zeros, np.dtype(np.mintypecode(dtype_of(zeros).char)))  # type: ignore[arg-type]
     n = shape_of(zeros)[0]
     if not n:
         return 1.0

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.signal
 
 import funcad as fc
 
@@ -164,3 +165,16 @@ def test_lanes_have_the_callers_layout():
         table = x[0]
         expected = np.stack([g(row, a, table.copy("K")) for row, a in zip(x, k)])
         np.testing.assert_array_equal(fc.vmap(g, in_axes=(0, 0, None))(x, k, table.copy("K")), expected)
+
+
+@pytest.mark.filterwarnings("ignore::numpy.exceptions.ComplexWarning")
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64, np.int8, np.complex64])
+def test_what_is_computed_in_double(dtype: Any):
+    x = np.array([1, 2, 4, 5, 7, 6], dtype)
+    alike(lambda x: np.geomspace(x[0], x[2], 4), x)
+    alike(lambda x: np.geomspace(x[:2], x[2:4], 4, dtype=np.complex64), x)
+    alike(lambda x: scipy.signal.savgol_filter(x, 5, 2), x)
+    alike(lambda x: scipy.signal.savgol_filter(x, 3, 1, mode="nearest"), x)
+    alike(lambda x: scipy.signal.detrend(x, type="linear").round(3), x)
+    if dtype is not np.complex64:  # whose coefficients are real where the roots are
+        alike(lambda x: np.poly(x[:3]), x)

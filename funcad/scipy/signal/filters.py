@@ -254,6 +254,7 @@ def detrend(data: Any, axis: int = -1, type: str = "linear", bp: Any = 0, overwr
         return x - np.mean(x, axis=axis, keepdims=True)
     if type not in ("linear", "l"):
         raise ValueError("Trend type must be 'linear' or 'constant'.")
+    x = x if dtype_of(x).char in "fdFD" else convert(x, np.dtype(float))
     n = shape_of(x)[axis]
     ends = sorted({0, *np.atleast_1d(bp).tolist(), n})
     if ends[-1] > n:
@@ -292,7 +293,8 @@ def savgol_filter(
             f"scipy.signal.savgol_filter has a window of even length, and traced values{where_am_i()}.\n"
             "Remedy: take window_length + 1."
         )
-    x = floating(x)
+    x = array_of(x)
+    x = x if dtype_of(x).char in "fd" else convert(x, np.dtype(float))  # of complex numbers, SciPy takes the real parts
     axis = axis_of(axis, len(shape_of(x)))
     coefficients_at = scipy_function("signal.savgol_coeffs")
     half, dtype = window_length // 2, dtype_of(x)
