@@ -237,8 +237,7 @@ def _asks_by_method(code: CodeType, space: dict[str, Any]) -> bool:
     operations, before, extended = memoryview(code.co_code), "", 0
     for operation, at in zip(operations[::2], operations[1::2]):  # first of all of `np.dot`, so without `dis`
         at |= extended << 8
-        extended = at if operation == _EXTENDED else 0
-        if operation == _EXTENDED:
+        if extended := at if operation == _EXTENDED else 0:
             continue
         if operation in _OF_IT and names[at >> _SHIFT] in _ASKING and not is_a(space.get(before), types.ModuleType):
             return True
