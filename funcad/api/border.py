@@ -307,8 +307,11 @@ def unshared(values: Sequence[Any], outside: Sequence[Any] = (), orders: Sequenc
         for i, axes in orders:
             x = values[i]
             if type(x) is _ndarray and not x.transpose(axes).flags.c_contiguous:
-                values[i] = np.empty_like(contiguous(x.shape, x.dtype, axes))
-                values[i][...] = x
+                if sorted(axes) == [*axes]:
+                    values[i] = x.copy("C")
+                else:
+                    values[i] = np.empty_like(contiguous(x.shape, x.dtype, axes))
+                    values[i][...] = x
     roots = set()
     for a in outside:
         if type(a) is Tracer:
