@@ -5,6 +5,7 @@ Loaded at its first use: `import funcad` does not pay for it.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -102,6 +103,7 @@ def _text(name: str) -> Callable[..., str]:
         value = shown_value(a)
         return getattr(np, name)(plain_value(a, "array") if type(value) is Tracer else value, *args, **kwargs)  # type: ignore[no-any-return]
 
+    text.__signature__ = inspect.signature(getattr(np, name))  # type: ignore[attr-defined]
     return implements(name)(text)
 
 

@@ -145,11 +145,15 @@ class TangentTrace(AbstractTrace):
 
 
 def _checks(jaxpr: Jaxpr, unknown: Sequence[bool]) -> bool:
-    """Has the program something that stays and needs nothing unknown? `unknown`: flags, the last ones those of its inputs."""
+    """Has the program something that stays, needs nothing unknown and can be taken out? `unknown`: flags of its last inputs.
+
+    What checkpoint computes anew stays where it is.
+    """
     met = {v for v, u in zip(reversed(jaxpr.inputs), reversed(unknown)) if u}
     for equation in jaxpr.equations if jaxpr.stays else ():
         flags = [a in met for a in equation.inputs]
-        if not any(flags) and stays(equation) or any([_checks(j, flags) for j in subjaxprs(equation.params)]):
+        inner = subjaxprs(equation.params) if equation.primitive.split is not None else ()
+        if not any(flags) and stays(equation) or any([_checks(j, flags) for j in inner]):
             return True
         met.update(equation.outputs if any(flags) else ())
     return False

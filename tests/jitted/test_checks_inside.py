@@ -213,3 +213,24 @@ def test_what_a_callback_raises_is_seen_by_its_try(f: Any, way: str) -> None:
     g = made(f)
     for _ in range(4):
         np.testing.assert_array_equal(g(x), expected)
+
+
+def test_what_a_checkpoint_in_a_loop_computes_anew_is_not_looked_for_without_end() -> None:
+    seen: list[float] = []
+    w, x = np.array([0.3, 0.5]), np.array([1.0, 2.0])
+
+    def step(c: Any, w: Any) -> Any:
+        def inner(c: Any) -> Any:
+            fc.debug.callback(seen.append, np.sum(x))
+            return np.sin(c * w)
+
+        return fc.checkpoint(inner)(c)
+
+    def total(w: Any) -> Any:
+        return np.sum(fc.scan(lambda c, t: (step(c, w) + t, None), w, np.stack([x, x]))[0])
+
+    f = fc.custom_jvp(total)
+    f.defjvp(lambda primals, tangents: (total(*primals), 2.0 * fc.jvp(total, primals, tangents)[1]))
+    for g in (fc.grad(f), fc.jit(fc.grad(f))):
+        np.testing.assert_allclose(g(w), 2.0 * fc.grad(total)(w), rtol=1e-12)
+    assert {*map(float, seen)} == {3.0}
