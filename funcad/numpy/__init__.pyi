@@ -28,9 +28,12 @@ from numpy import argmax as argmax
 from numpy import argmin as argmin
 from numpy import argpartition as argpartition
 from numpy import around as around
+from numpy import array2string as array2string
 from numpy import array_equal as array_equal
 from numpy import array_equiv as array_equiv
+from numpy import array_repr as array_repr
 from numpy import array_split as array_split
+from numpy import array_str as array_str
 from numpy import asanyarray as asanyarray
 from numpy import asarray as asarray
 from numpy import ascontiguousarray as ascontiguousarray
@@ -362,9 +365,6 @@ def argwhere(a: _ArrayLike, *, size: int | None = None, fill_value: _ArrayLike |
 def array(
     object: Any, dtype: _DTypeLike | None = None, *, copy: _builtins.bool | None = True, order: str = 'K', subok: _builtins.bool = False, ndmin: int = 0, device: Any = None, like: Any = None
 ) -> _Array: ...
-def array2string(a: _ArrayLike, *args: _ArrayLike, **kwargs: Any) -> _Array: ...
-def array_repr(a: _ArrayLike, *args: _ArrayLike, **kwargs: Any) -> _Array: ...
-def array_str(a: _ArrayLike, *args: _ArrayLike, **kwargs: Any) -> _Array: ...
 @overload
 def asin(x: _np.ndarray[_Shape, Any], *, dtype: _DTypeLike | None = None) -> _np.ndarray[_Shape, _np.dtype[Any]]: ...
 @overload
