@@ -8,9 +8,10 @@ which on two cores is one, and all of them only in products of matrices that tak
 it runs: programs without such operations ask nothing.
 
 Invariants: never more threads than BLAS had when the program began, whoever set them; the last program that ends sets that
-number again, unless somebody has set another one meanwhile; a forked child begins with it. Whatever BLAS has no known functions
-for that is left alone. Trap: Ctrl-C may come between any two lines, so programs stand in a list before anything is changed, and
-leaving it twice does no harm.
+number again, unless somebody has set another one meanwhile; a forked child begins with it. A function of the host that a
+program calls has them all, as in plain Python: the last digits of what BLAS gives depend on their number. Whatever BLAS has no
+known functions for that is left alone. Trap: Ctrl-C may come between any two lines, so programs stand in a list before anything
+is changed, and leaving it twice does no harm.
 """
 
 from __future__ import annotations
@@ -92,8 +93,16 @@ class _LimitedLibrary(NamedTuple):
     few: int
 
 
+class _Here(threading.local):
+    """The programs that a thread runs, one in the other, and None for each call of the host's functions."""
+
+    def __init__(self) -> None:
+        self.programs: list[object] = []
+
+
 _running: list[object] = []  # one for each program
 _held: list[_LimitedLibrary] = []
+_here = _Here()
 _lock = threading.RLock()  # what the collector or a signal runs meanwhile may be a program, too
 
 
@@ -155,18 +164,44 @@ def limited(function: Callable[[list], list]) -> Callable[[list], list]:
     """The function of a compiled program, with as many of BLAS's threads as its work is worth."""
 
     def run(values: list) -> list:
-        program = object()
+        program, programs = object(), _here.programs
+        n = len(programs)
         try:
             try:
+                programs.append(program)
                 _enter(program)
                 return function(values)
             finally:
                 _leave(program)
+                del programs[n:]
         except BaseException:  # which may have come between these lines
             _leave(program)
+            del programs[n:]
             raise
 
     return run
+
+
+def users_threads() -> None:
+    """Before a call of a function of the host: the program of this thread is none that runs."""
+    if programs := _here.programs:
+        _leave(programs[-1])
+        programs.append(None)
+
+
+def few_again() -> None:
+    """After it."""
+    if programs := _here.programs:
+        programs.pop()
+        if programs[-1] is not None:
+            _enter(programs[-1])
+
+
+def around(equation: Equation) -> tuple[Callable[[], None], Callable[[], None]] | None:
+    """What is called before an operation and after it, if it has other threads than the program."""
+    if hasattr(equation.params.get("call"), "rewind"):  # a HostCall
+        return users_threads, few_again
+    return (all_threads, few_threads) if is_large(equation) else None
 
 
 def _after_fork() -> None:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from funcad.backends import batches, in_place, py_loops, tiles
-from funcad.backends.blas_threads import all_threads, by_product, few_threads, is_large
+from funcad.backends.blas_threads import around, by_product
 from funcad.backends.buffers import LARGE, empty
 from funcad.backends.interpreter import on
 from funcad.backends.memory import Storage, Value, deaths, let_go, writable_operand, writes_elements, writes_of
@@ -400,10 +400,10 @@ class Emission:
                 self.narrow(equation, operands, env, ends, rows)
             elif var in lazy:
                 env[var] = self.unmade(operands[0], equation, lazy[var])
-            elif is_large(equation) and self.w.np == "np":
-                self.w.line(f"{self.w.helper('all_threads', all_threads)}()")
+            elif (threads := around(equation)) is not None and self.w.np == "np":
+                self.w.line(f"{self.w.helper(threads[0].__name__, threads[0])}()")
                 self.equation(equation, operands, env, ends, rows)
-                self.w.line(f"{self.w.helper('few_threads', few_threads)}()")
+                self.w.line(f"{self.w.helper(threads[1].__name__, threads[1])}()")
             else:
                 self.equation(equation, operands, env, ends, rows)
             for v in dead:

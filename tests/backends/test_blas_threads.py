@@ -7,6 +7,7 @@ import threading
 from collections.abc import Iterator
 from queue import SimpleQueue
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -47,19 +48,47 @@ def blas(monkeypatch: Any) -> Iterator[Counter]:
 
 
 def seen_in(counter: Counter, size: int = 96, **settings: Any) -> list[int]:
-    """The threads that a product in a program has, seen by a callback beside it."""
+    """The threads that a product has in each of two runs of its program."""
+    enter, seen = blas_threads._enter, []
 
-    def f(x: Any) -> Any:
-        y = x @ x
-        funcad.debug.callback(counter.note, y[0, 0])
-        return y
+    def entering(program: object) -> None:
+        enter(program)
+        seen[-1] = counter.threads
 
     x = np.ones((size, size))
-    with funcad.config.set(engine="numpy", **settings):
+    with funcad.config.set(engine="numpy", **settings), mock.patch.object(blas_threads, "_enter", entering):
+        jitted = funcad.jit(lambda x: x @ x)
+        for _ in range(3):
+            seen.append(counter.threads)
+            jitted(x)
+    return seen[1:]  # the first run is the reference's
+
+
+def test_a_function_of_the_host_has_those_that_there_were(blas: Counter) -> None:
+    inner = funcad.jit(lambda x: x @ x)
+
+    def f(x: Any, fails: Any) -> Any:
+        y = x @ x
+        funcad.debug.callback(blas.note, y[0, 0])
+        z = funcad.pure_callback(host, y, y, fails)
+        return z @ x
+
+    def host(y: Any, fails: Any) -> Any:
+        inner(y)  # a program, with few threads, that ends here
+        blas.note(y)
+        if fails:
+            raise OSError("host")
+        return y
+
+    x = np.ones((96, 96))
+    with funcad.config.set(engine="numpy"):
         jitted = funcad.jit(f)
         for _ in range(3):
-            jitted(x)
-    return [counter.seen.get() for _ in range(3)][1:]  # the first run is the reference's
+            jitted(x, False)
+            assert [blas.seen.get(), blas.seen.get(), blas.threads] == [8, 8, 8]
+        with pytest.raises(OSError, match="host"):
+            jitted(x, True)
+    assert blas.threads == 8 and not blas_threads._here.programs
 
 
 def test_a_program_has_half_of_them(blas: Counter) -> None:
