@@ -242,8 +242,8 @@ class Derived(dict[Any, Any]):
 
 # about a program, by whoever made it, or about its runs: nothing computes them again
 NOTES = frozenset(
-    ["asked", "at once", "batched", "cut", "fast_math", "framing", "index_sets", "is_optimized"]
-    + ["joined", "pull", "siblings", "sizes", "sums apart", "together"]
+    ["account", "asked", "at once", "batched", "cut", "fast_math", "framing", "index_sets", "is_optimized"]
+    + ["joined", "part", "pull", "siblings", "sizes", "sums apart", "together"]
 )
 _counts: dict[str, list[int]] = {}  # of what hangs on programs, by its kind: hits and misses
 
