@@ -70,7 +70,7 @@ def _shares(x: Any, out: np.ndarray) -> bool:
         return x.owner is PLAIN and np.may_share_memory(x.primal, out)
     if is_a(x, np.ndarray):
         return np.may_share_memory(x, out)
-    return kind in _MEMORY or hasattr(x, "__array__") and not is_a(x, (np.generic, type))  # who knows; a type is a dtype
+    return kind in _MEMORY or not is_a(x, (np.generic, type)) and hasattr(x, "__array__")  # who knows; a type is a dtype
 
 
 def library_of(f: Any) -> str:
