@@ -156,10 +156,10 @@ class StackOf:
             stack[-1:] = [top if top is _ARRAY and op.argval in _SHOWS else out] * (effect + 1)
             return
         elif name == "BINARY_SUBSCR" or name == "BINARY_OP" and op.argrepr == "[]":
-            out = _ARRAY if stack[-2:-1] == [_ARRAY] else None
+            out = _ARRAY if self.is_array(2) else None
         elif name in ("STORE_SUBSCR", "STORE_SLICE"):
             at = 2 if name == "STORE_SUBSCR" else 3
-            self.found = self.found or stack[-at : 1 - at] == [_ARRAY]
+            self.found = self.found or self.is_array(at)
         elif name.endswith("_GLOBAL"):
             self.found = True
         elif name in ("STORE_ATTR", "DELETE_ATTR"):
@@ -171,7 +171,7 @@ class StackOf:
         elif name == "BUILD_LIST":
             out = _LIST
         elif name == "BINARY_OP" and op.argrepr.endswith("="):
-            self.found = self.found or stack[-2:-1] == [_ARRAY]
+            self.found = self.found or self.is_array(2)
         elif name == _CALL or name == "CALL_KW":
             out = self.result = self.call(stack[:-1] if name == "CALL_KW" else stack, n)
         elif name == "CALL":
@@ -184,6 +184,10 @@ class StackOf:
             del stack[max(len(stack) + effect, 0) :]
             if stack and not name.startswith(_TAKING):
                 stack[-1] = out
+
+    def is_array(self, at: int) -> bool:
+        """Is an array there, so many from the top? By identity: what else is there may have a `==` of its own."""
+        return len(self.stack) >= at and self.stack[-at] is _ARRAY
 
     def call(self, stack: list[Any], n: int) -> Any:
         at = max(len(stack) - n, 0)

@@ -78,6 +78,12 @@ def how_computed(context: Any = None) -> str:
     return str([*told, *[error.__name__ for error, raises in context.traps.items() if raises]])
 
 
+def _fields_of(kind: type) -> list[str]:
+    """Of a frame of pandas what its compiled manager and its blocks hold, which is exchanged there."""
+    bases = [base for base in kind.__mro__ if base.__module__ == "pandas._libs.internals"]
+    return [name for name in ("blocks", "axes", "values") if any([name in vars(base) for base in bases])]
+
+
 def is_argument(x: Any) -> bool:
     """Does x stand for an argument of a function that is traced? At another call it may be another object."""
     x = concrete_value(x) if type(x) is Tracer else x
@@ -493,7 +499,7 @@ class Observer:
             return
         if place is not None:
             self.spread_over[place] = deep
-        left = deep - (not issubclass(kind, _OPEN) and is_library(kind))
+        left = deep - (not issubclass(kind, _OPEN) and is_library(kind) and "blocks" not in _fields_of(kind))
         for v in self.parts(place, x, kind):
             if self.is_input(v):  # which Python hands out as it is
                 raise self.not_placed(v)
@@ -636,7 +642,7 @@ class Observer:
             return
         self.guard(place, *reference(x))
         inside = dict_of(x)
-        held = held_by(x, slots_of(kind)) if not inside and hasattr(kind, "__slots__") else inside
+        held = inside or held_by(x, [*(slots_of(kind) if hasattr(kind, "__slots__") else ()), *_fields_of(kind)])
         for name, v in list(held.items()):
             if type(name) is str and not issubclass(type(v), _CODE):
                 yield self.read(place, "own" if name in inside else "attribute", name, f"{place.label}.{name}", v)

@@ -111,9 +111,13 @@ def partial_jaxpr(
 
 class TangentTrace(AbstractTrace):
     """Records what is left: an operation that needs nothing unknown is computed outside of it, also where one equation computes
-    both."""
+    both. What such a split leaves is recorded as it is: a loop or a checkpoint may compute something known anew in it."""
 
-    __slots__ = ()
+    __slots__ = ("splits",)
+
+    def __init__(self, name: str, protect: Callable[[Value], Value] | None = None, errstate: str = "") -> None:
+        super().__init__(name, protect, errstate)
+        self.splits = False  # is an operation being split?
 
     def record(self, primitive: Primitive, args: Sequence[Value], params: Params) -> Any:
         for a in args:
@@ -126,10 +130,14 @@ class TangentTrace(AbstractTrace):
             return AbstractTrace.record(self, primitive, args, params)
         unknown = tuple([type(a) is Tracer and a.owner is self for a in args])
         out_unknown, run = primitive.partial_eval(unknown, **params)
-        if all(out_unknown) and not any([_checks(j, unknown) for j in subjaxprs(params)]):
+        if all(out_unknown) and (self.splits or not any([_checks(j, unknown) for j in subjaxprs(params)])):
             return super().record(primitive, args, params)
         if primitive.split is not None and any(out_unknown):
-            return primitive.split(unknown, args, **params)
+            outer, self.splits = self.splits, True
+            try:
+                return primitive.split(unknown, args, **params)
+            finally:
+                self.splits = outer
         values = run([None if u else a for a, u in zip(args, unknown)])
         if any(out_unknown):
             outs = super().record(primitive, args, params)
@@ -145,15 +153,11 @@ class TangentTrace(AbstractTrace):
 
 
 def _checks(jaxpr: Jaxpr, unknown: Sequence[bool]) -> bool:
-    """Has the program something that stays, needs nothing unknown and can be taken out? `unknown`: flags of its last inputs.
-
-    What checkpoint computes anew stays where it is.
-    """
+    """Has the program something that stays and needs nothing unknown? `unknown`: flags, the last ones those of its inputs."""
     met = {v for v, u in zip(reversed(jaxpr.inputs), reversed(unknown)) if u}
     for equation in jaxpr.equations if jaxpr.stays else ():
         flags = [a in met for a in equation.inputs]
-        inner = subjaxprs(equation.params) if equation.primitive.split is not None else ()
-        if not any(flags) and stays(equation) or any([_checks(j, flags) for j in inner]):
+        if not any(flags) and stays(equation) or any([_checks(j, flags) for j in subjaxprs(equation.params)]):
             return True
         met.update(equation.outputs if any(flags) else ())
     return False

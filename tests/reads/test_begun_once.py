@@ -259,6 +259,17 @@ def test_who_acts_in_a_long_loop_and_calls_numpy_by_name_begins_as_it_is():
     assert id(f.__code__) in plainly and id(f.__code__) not in makers
 
 
+def test_what_is_found_is_compared_by_identity_when_a_function_is_looked_at():
+    masked = np.ma.masked_array([1.0, 2.0, 3.0])  # whose `==` goes element by element
+
+    def f(p):
+        total = np.sum(np.array([p[0], p[1]]) * masked[0])
+        masked[2]
+        return total
+
+    np.testing.assert_array_equal(grad(f)(np.ones(3)), [1.0, 1.0, 0.0])
+
+
 LARGE = """
 import numpy as np
 

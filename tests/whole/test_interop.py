@@ -278,6 +278,28 @@ def test_pandas() -> None:
             use(s)
 
 
+@pytest.mark.parametrize("change", [
+    lambda frame: frame.__setitem__("x", [7.0, 7.0, 7.0]),
+    lambda frame: frame.__setitem__("x", frame["x"] * 10.0),
+    lambda frame: frame.isetitem(0, [8.0, 8.0, 9.0]),
+    lambda frame: frame.loc.__setitem__((0, "x"), 100.0),
+    lambda frame: frame.iloc.__setitem__((slice(None), 0), [5.0, 5.0, 6.0]),
+    lambda frame: setattr(frame, "x", [3.0, 3.0, 9.0]),
+])  # fmt: skip
+def test_columns_of_a_frame_are_exchanged(change: Any) -> None:
+    """pandas keeps them in compiled fields of what stands behind a frame."""
+    pd = pytest.importorskip("pandas")
+    for read in (lambda frame: frame["x"].sum(), lambda frame: frame.x.to_numpy().sum(), lambda frame: frame.values.sum()):
+        frame = pd.DataFrame({"x": [1.0, 2.0, 3.0], "y": [4.0, 5.0, 6.0]})
+        f = lambda w: w * read(frame)  # noqa: B023 called here
+        jitted, slope = jit(f), jit(grad(f))
+        for changed in (False, True):
+            if changed:
+                change(frame)
+            for _ in range(4):
+                assert jitted(2.0) == pytest.approx(2.0 * read(frame)) and slope(2.0) == pytest.approx(read(frame))
+
+
 class Labelled(Holder):
     """What funcad sees of a Series of pandas."""
 

@@ -19,6 +19,7 @@ import numpy as np
 from funcad.api.tools import ShapeDtypeStruct, eval_shape
 from funcad.api.vmap import vmap
 from funcad.control.callback import pure_callback
+from funcad.host.devices import on_device
 from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
@@ -63,7 +64,7 @@ def output_dtype(output: Any, x: Any) -> np.dtype:
 def _whole(name: str, f: Any, args: Sequence[Any], kwargs: dict[str, Any], dtype: np.dtype) -> Any:
     """Images of whole numbers, which have no derivative, by SciPy itself: they are cut off after sums in SciPy's own order."""
     values, n = [*args, *kwargs.values()], len(args)
-    traced = [i for i, v in enumerate(values) if is_traced([v])]
+    traced = [i for i, v in enumerate(values) if is_traced([v]) or on_device([v])]
 
     def run(function: Any, *given: Any) -> Any:
         now = list(values)
