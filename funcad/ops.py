@@ -93,9 +93,8 @@ def _segments(
     data, ids = capture_as_inputs(known, known)
     mode = GatherScatterMode.FILL_OR_DROP if mode is None else GatherScatterMode.from_any(mode)
     spare = 0
-    if mode is GatherScatterMode.CLIP:
-        if number:
-            ids = fnp.clip(ids, 0, number - 1)
+    if mode is GatherScatterMode.CLIP and number:
+        ids = fnp.clip(ids, 0, number - 1)
     else:
         known = concrete_value(ids)
         inside = type(known) is not Tracer and (not known.size or known.min() >= 0 and known.max() < number)

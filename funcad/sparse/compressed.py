@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import operator
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -109,6 +110,11 @@ class _CompressedDerivative:
     """What `jacobian` and `hessian` share: the function on vectors whose Jacobian is wanted, and what was prepared for it."""
 
     def __init__(self, f: Callable[..., Any], what: str, argnum: int, sparsity: Any, chunk_size: int | None, symmetric: bool):
+        try:
+            operator.index(argnum)
+        except TypeError:
+            remedy = "Remedy: a call for each argument, or one container."
+            raise TypeError(f"{what}: argnums must be one position, got {argnum!r}.\n{remedy}") from None
         self.f, self.what, self.argnum, self.sparsity = f, what, argnum, sparsity
         self.chunk_size, self.symmetric = chunk_size, symmetric
 

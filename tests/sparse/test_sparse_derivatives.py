@@ -275,6 +275,9 @@ def test_arguments_are_trees_and_chosen():
     np.testing.assert_allclose(got.toarray(), expected)
     assert got.nnz == 7
     np.testing.assert_allclose(jacobian(f, argnums=-1)(a, p).toarray(), expected)
+    for make in (jacobian, hessian):
+        with pytest.raises(TypeError, match=r"argnums must be one position, got \(0, 1\)"):
+            make(f, argnums=(0, 1))
     with pytest.raises(TypeError, match="argnums=2"):
         jacobian(f, argnums=2)(a, p)
 

@@ -26,6 +26,12 @@ def test_ids_that_are_no_segment(compile) -> None:
         total("wrap")(X, np.array([0, 0, 1, 1]))
 
 
+@pytest.mark.parametrize("mode", [None, "clip"])
+def test_no_segments(mode: str | None) -> None:
+    for f in (ops.segment_sum, ops.segment_prod, ops.segment_max, ops.segment_min):
+        assert f(X, np.array([0, 1, 2, 0]), 0, mode=mode).shape == (0,)
+
+
 def test_ids_that_are_none_of_many_segments() -> None:
     """More segments than rows: what belongs to none is zeroed where it stands."""
     rows, ids = np.array([[1.0, np.nan], [2.0, 3.0], [4.0, np.inf], [5.0, 6.0]]), np.array([-7, 4, 5, 4], np.int8)
