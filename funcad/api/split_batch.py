@@ -315,10 +315,7 @@ class _Work:
                 if self.failed is not None and self.failed[0] < lane:
                     break
                 try:
-                    one = self._call(leaves)
-                except _MetRule as met:
-                    if met.work is not self:
-                        raise
+                    one = self._call_alone(leaves)
                 except Exception as error:
                     if self.met:
                         raise _OneByOne(self) from None
@@ -336,6 +333,15 @@ class _Work:
         else:
             self.parts += [_LanesPart(lane, outs, [False] * len(outs), t) for lane, (outs, t) in zip(lanes, found)]
         return rest
+
+    def _call_alone(self, leaves: Sequence[Any]) -> Any:
+        """`_call` of one lane; None where it has met a rule for batches, whereupon no lane is to be `alone`."""
+        try:
+            return self._call(leaves)
+        except _MetRule as met:
+            if met.work is not self:
+                raise
+            return None
 
     def _as_plain_python(self) -> Any:
         """The state in which lanes do: where functions may have rules for batches, they are told, and jit hides none."""
@@ -392,10 +398,7 @@ class _Work:
         if self.alone:
             try:
                 with self._as_plain_python():
-                    self._call(next(self._lanes([lane])))
-            except _MetRule as met:
-                if met.work is not self:
-                    raise
+                    self._call_alone(next(self._lanes([lane])))
             except Exception as found:
                 error = found
         self.failed = lane, error

@@ -420,7 +420,7 @@ class Paths:
         """Run Python on a trace of these values, after what is handed over, and keep the path."""
         with storing.taken():
             recorder, attempt, traced, refusal = self._trace(core, leaves, attempts, chain, env, keep, most)
-            if recorder.chooses:
+            if recorder.chooses and refusal is None:
                 core.cache.drop_paths(self)
             if traced is not None:
                 self.depends_on(core, attempt)
@@ -459,6 +459,7 @@ class Paths:
                 flat, avals = recorder.watching(attempt.flat, attempt.changes), [aval_of(x) for x in leaves]
                 traced = trace_function(flat, avals, name=f"jit({self.name})", given=attempt.given)
         except (Abandoned, Differs):
+            recorder.most = -1  # the account hears that it is no whole recording
             return recorder, attempt, None, None
         except Refusal as refusal:
             return recorder, attempt, None, refusal

@@ -84,20 +84,19 @@ class Tracing:
         core, result = self.core, self.result
         n, happened = len(result), []  # type: ignore[arg-type]
         avals, leaves = self.avals, self.leaves
-        with storing.lock:
-            further = [value_at(place, core.f) for place in given]
-            recorder = Recorder([*leaves, *further], instead=True)
-            self.avals, self.leaves = [*avals, *map(aval_of, further)], recorder.leaves  # type: ignore[assignment]
-            try:
-                with setting(happened=(happened, [])):
-                    entry = self._traced_with(set(), recorder, given)
-            except Exception as error:
-                stored_before(core, *self.call, happened, error)
-                if happened:
-                    raise
-                raise Raised(error) from error  # f itself tells whether it is one of f's
-            finally:
-                self.avals, self.leaves = avals, leaves
+        further = [value_at(place, core.f) for place in given]
+        recorder = Recorder([*leaves, *further], instead=True)
+        self.avals, self.leaves = [*avals, *map(aval_of, further)], recorder.leaves  # type: ignore[assignment]
+        try:
+            with setting(happened=(happened, [])):
+                entry = self._traced_with(set(), recorder, given)
+        except Exception as error:
+            stored_before(core, *self.call, happened, error)
+            if happened:
+                raise
+            raise Raised(error) from error  # f itself tells whether it is one of f's
+        finally:
+            self.avals, self.leaves = avals, leaves
         if not recorder.started:
             labels = {place.label for place in given}
             try:

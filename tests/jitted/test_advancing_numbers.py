@@ -16,7 +16,6 @@ import numpy as np
 import pytest
 
 from funcad import NotCompiledWarning, grad, jit, vmap
-from funcad.jitted import first_calls
 
 
 class Holder:
@@ -171,15 +170,13 @@ def test_transformations_advance_it_once_for_each_call(transform: Any) -> None:
             assert state.t == plain.t
 
 
-@pytest.mark.parametrize("policy", ["raise", None])
-def test_threads_lose_no_count(policy: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(first_calls, "OBSERVES", policy is None)
+def test_threads_lose_no_count() -> None:
     often = sys.getswitchinterval()
     sys.setswitchinterval(1e-6)  # one thread traces what another one traces, or calls
     try:
         for _ in range(6):
             state = State()
-            f = jit(types.MethodType(every_third, state), not_compiled=policy)
+            f = jit(types.MethodType(every_third, state), not_compiled="raise")
             with ThreadPoolExecutor(8) as pool:
                 list(pool.map(lambda _: [f(1.0) for _ in range(50)], range(8)))  # noqa: B023 it has ended
             assert state.t == 400
