@@ -5,8 +5,13 @@ with it. Structural zeros: where a row begins a mask (masks/masks.py), as a sele
 If there is a NaN in the results then, a zero may have met an infinite slope, and the rows go back again by their linear parts,
 with masks. If there is none, no mask would have changed anything.
 
-Invariant: both ways make the same calls, in the same order, but for the masks. Trap: where outer traces have a part in the
-values nobody can ask for NaN, so rows that begin masks go by their linear parts at once.
+A gradient within another one is asked in the same way. As the outer derivative may meet NaN where the inner one had none, its
+results are one more row there (`_Unmasked`): the pull hands cotangents on to the rows that were recorded without masks, and the
+linear part goes back by the inner rows again.
+
+Invariant: both ways make the same calls, in the same order, but for the masks. Trap: where other traces have a part in the
+values nobody can ask for NaN, and forward mode hands masks on to what follows, so there rows that begin masks go by their
+linear parts at once.
 """
 
 from __future__ import annotations
@@ -21,12 +26,15 @@ import numpy as np
 from funcad.configuration import OnDemand
 from funcad.host.devices import restore_warnings, suppress_warnings
 from funcad.host.real_types import without_nan
-from funcad.host.where import Source, note_source, state, unseen
+from funcad.host.where import Source, note_source, open_traces, state, unseen
 from funcad.ir.aval import Aval, shape_of
 from funcad.ir.jaxpr import Jaxpr, prune
-from funcad.ir.tracer import Tracer
+from funcad.ir.tracer import Tracer, concrete_value
+from funcad.primitives.fused import optimization_barrier
 from funcad.unjitted.kinds import RowCotangents
 
+following = OnDemand("funcad.unjitted.following")
+linearizing = OnDemand("funcad.unjitted.linearizing")
 masks = OnDemand("funcad.masks.masks")
 partial_eval = OnDemand("funcad.transforms.partial")
 
@@ -46,7 +54,7 @@ class Rows:
     def __init__(self, tape: Any):
         self.pulls, self.numbers, self.sources = tape.pulls, tape.numbers, tape.sources
         self.first, self.ends, self.avals = tape.first, tape.ends, tape.avals
-        self.begins, self.outer, self.name = tape.begins, tape.outer, tape.trace.name
+        self.begins, self.outer, self.name = tape.begins, tape.outer, tape.name
         # of each row: how many values it keeps, and what it keeps beside (indices, shapes)
         self.counts = [len(k) if p is None else p.n_kept for k, p in zip(tape.kept, tape.pulls)]
         self.rest = [k[n:] for k, n in zip(tape.kept, self.counts)]
@@ -103,9 +111,11 @@ def pull(
         if mapped is not None:
             lanes, outer = tape.lanes, False
             rows, seeds, size = mapped
-    # of traced values nobody can ask whether there is a NaN
+    unmasked: Any = None
     if tape.begins and (outer or state.checked) and size is None:
-        return _masked(tape, cotangents, keep)
+        unmasked = _Unmasked.of(tape, cotangents)
+        if unmasked is None:  # nobody can ask whether there is a NaN
+            return _masked(tape, cotangents, keep)
     first, pulls, numbers = tape.first, tape.pulls, tape.numbers
     kept = tape.kept if rows is None else rows
     cts = RowCotangents([None] * (first + len(pulls)))
@@ -170,7 +180,11 @@ def pull(
         if pulls:
             restore_warnings(token)
     found = list(cts[:first])
-    if tape.begins and not all([c is None or without_nan(c) or masks.has_no_nan(c) for c in found]):
+    if unmasked is not None:
+        found = unmasked.written(found)
+    elif tape.begins and not all([c is None or without_nan(c) or masks.has_no_nan(c) for c in found]):
+        found = None
+    if found is None:
         return _masked(tape, cotangents, keep) if size is None or lanes is not None else None
     if lanes is not None:
         for i, c in enumerate(found):
@@ -178,6 +192,106 @@ def pull(
     if not keep:
         tape.forget()
     return found
+
+
+class _Unmasked:
+    """The row of what a gradient gave without masks, on a tape: the identity, whose linear part goes back with masks.
+
+    It keeps what the gradient's rows keep, and its cotangents. `numbers`: of what the results are without it, then of what is
+    kept and traced, which is at `places`.
+    """
+
+    __slots__ = ("rows", "which", "kept", "n_kept", "places", "tape", "there", "many")
+    rows: Rows
+    which: list[int]  # of each value that the rows keep, and of each cotangent: its place in `kept`
+    kept: Sequence[Any]
+    n_kept: int
+    places: list[int]
+    tape: Any
+    there: tuple[int, ...]
+    many: bool
+    sources = ()
+    free = stacks = wide = False
+    begins = plain = True
+    part = direct = over = None
+
+    @classmethod
+    def of(cls, tape: Any, cotangents: Sequence[Any]) -> Any:
+        """None, if anything but one tape, which runs beside the user's code, is around this one."""
+        trace, found = state.running, cls()
+        if type(trace) is not linearizing.LinearizingTrace or trace.outer is not None or open_traces or state.checked:
+            return None
+        if trace.tape is None or trace.tape.notes is not None:
+            return None
+        found.rows = rows = Rows(tape)
+        values = [x for k, n in zip(tape.kept, rows.counts) for x in k[:n]]
+        once: dict[int, int] = {}  # a value that several rows keep is one
+        given: list[Any] = []
+        for x in (*values, *cotangents):
+            if once.setdefault(id(x), len(given)) == len(given):
+                given.append(x)
+            if type(x) is Tracer and x.owner is not trace:
+                return None
+        found.which = [once[id(x)] for x in (*values, *cotangents)]
+        found.tape, found.kept, found.n_kept = trace.tape, given, len(given)
+        found.places = [i for i, x in enumerate(given) if type(x) is Tracer]
+        return found
+
+    def written(self, results: list[Any]) -> list[Any] | None:
+        """The results as the user gets them; None if there is a NaN among them, or if a rule ended the tape."""
+        tape, given = self.tape, self.kept
+        if tape.trace.tape is not tape or not all([c is None or without_nan(concrete_value(c)) for c in results]):
+            return None
+        there = [i for i, c in enumerate(results) if type(c) is Tracer]
+        self.there, self.many = tuple(there), len(there) > 1
+        rest = [x.primal if type(x) is Tracer else x for x in given]
+        rest = [tape.safe(p, x) if type(p) is np.ndarray else p for p, x in zip(rest, given)]
+        numbers = *[results[i].tangent for i in there], *[given[i].tangent for i in self.places]
+        self.tape, self.kept = None, ()
+        results = list(results)
+        for i in there:
+            c, last = results[i], i == there[-1]
+            operation: Any = optimization_barrier, (c,), {}, None, None
+            row: Any = (self, numbers, tuple(rest)) if last else (None, (), ())
+            results[i] = tape.row(*row, operation, c.primal, tape.own[c.tangent], c.source)
+            if c.tangent in tape.made:
+                tape.made[results[i].tangent] = tape.made[c.tangent]
+        return results
+
+    def run(self, cts: RowCotangents, ct: Any, numbers: Sequence[int], kept: Sequence[Any]) -> None:
+        self.traced(cts, ct if self.many else (ct,), numbers, kept)
+
+    def traced(self, cts: RowCotangents, given: Sequence[Any], numbers: Sequence[int], kept: Sequence[Any]) -> None:
+        for n, c in zip(numbers, given):
+            if c is not None:
+                cts.add(n, c)
+
+    def columns(self, cts: RowCotangents, given: Any, numbers: Sequence[int], kept: Sequence[Any], size: int) -> None:
+        self.traced(cts, given, numbers, kept)
+
+    def tangents(self, kept: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        """Those of the results with masks, recorded where `ts` are."""
+        primals = [kept[i] for i in self.places]
+        trace = linearizing.LinearizingTrace(self.rows.name)
+        recording = trace.recording = ts[0].owner
+        trace.protector = linearizing.Protector(primals)
+        m = sum(self.rows.counts)
+
+        def again(*traced: Any) -> list[Any]:
+            values = list(kept)
+            for i, x in zip(self.places, traced):
+                values[i] = x
+            values = [values[i] for i in self.which]
+            found = transposed(*linear_of(self.rows.on(values[:m], True)), values[m:])
+            return [found[i] for i in self.there]
+
+        n = len(self.there)
+        _, found = following.run_following(trace, again, primals, ts[n:], state.source)
+        for i, t in enumerate(found):
+            if t is None:  # nothing leads there
+                zeros = recording.atom(np.zeros(ts[i].aval.shape, ts[i].aval.dtype))
+                found[i] = Tracer(recording, zeros, None, None)
+        return found
 
 
 def columns(tape: Any, values: Sequence[Any], size: int, seeds: Sequence[Any]) -> list[Any] | None:

@@ -402,3 +402,86 @@ def test_jacobians_go_back_in_blocks_of_rows(monkeypatch: pytest.MonkeyPatch) ->
             few.setattr("funcad.api.jacobian._TOGETHER", 36)
             close(fc.jacrev(f)(X), expected)
     assert sizes == [9, *[4, 4, 1], 16, *[2] * 8, 0, 0, 9, *[4, 4, 1]]
+
+
+# -- a gradient that begins masks, within another gradient
+
+
+SEEN = {  # a program -> a place where its second derivative has NaN without masks
+    "half powers": (lambda x: np.sum(np.where(x > 0, np.abs(x) ** 1.5, 0.0)), np.array([0.0, 1.0, -1.0])),
+    "a part of a product": (lambda x: np.sum((np.sqrt(x) * x)[1:]), np.array([0.0, 4.0, 1.0])),
+    "written elements": (lambda x: np.sum(written(x)), np.array([0.0, 4.0, 1.0])),
+    "a rule of one's own": (lambda x: np.sum(own_power(x)[1:] * x[0]), np.array([0.0, 4.0, 1.0])),
+}
+
+
+def written(x: Any) -> Any:
+    y = x**1.5
+    y[0] = x[1] ** 2
+    return y
+
+
+@fc.custom_vjp
+def own_power(x: Any) -> Any:
+    return x**1.5
+
+
+own_power.defvjp(lambda x: (x**1.5, x), lambda x, ct: (ct * 1.5 * x**0.5,))
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_a_gradient_within_a_gradient_goes_back_with_masks_where_nan_is_met(monkeypatch, name):
+    f, kink = SEEN[name]
+    times = []
+    masked = backward._masked
+    monkeypatch.setattr(backward, "_masked", lambda *args: [times.append(1), masked(*args)][1])
+    v = np.array([1.0, -2.0, 0.5])
+    second = grad(lambda x: np.sum(grad(f)(x) * v))
+    smooth = second(kink + 2.0)
+    assert not times  # where no NaN is met nothing is selected
+    np.testing.assert_allclose(smooth, jvp(grad(f), (kink + 2.0,), (v,))[1], rtol=1e-12)
+    del times[:]
+    with np.errstate(all="ignore"):
+        found = second(kink)
+        assert times
+        # forward mode and jit have masks at once
+        np.testing.assert_allclose(found, jvp(grad(f), (kink,), (v,))[1], rtol=1e-12)
+        np.testing.assert_allclose(found, jit(second)(kink), rtol=1e-12)
+        _, back = fc.vjp(grad(f), kink)
+        np.testing.assert_allclose(back(v)[0], found, rtol=1e-12)
+        np.testing.assert_allclose(back(2.0 * v)[0], 2.0 * found, rtol=1e-12)
+        third = grad(lambda x: np.sum(second(x) * v))
+        np.testing.assert_allclose(third(kink), jit(third)(kink), rtol=1e-12)
+
+
+def test_an_inner_gradient_with_nan_of_its_own_has_masks_at_once():
+    def f(x):
+        return np.sum(np.where(x > 0, np.log(x), x**2) * x)
+
+    x, v = np.array([0.0, 1.0, -2.0]), np.array([1.0, -2.0, 0.5])
+    with np.errstate(all="ignore"):
+        found = grad(lambda x: np.sum(grad(f)(x) * v))(x)
+    np.testing.assert_allclose(found, [0.0, -2.0, -6.0])
+
+
+def test_what_an_inner_gradient_keeps_for_masks_is_safe_from_the_user():
+    """The inner derivative is over when the array is written, the outer one is not."""
+    for n in (3, 300, 30_000):
+        scale = np.full(n, 2.0)
+        x = np.linspace(0.0, 1.0, n)
+
+        def f(x):
+            return np.sum(np.where(x > 0, (x * scale) ** 1.5, 0.0))  # noqa: B023
+
+        def outer(x):
+            slopes = np.sum(grad(f)(x))
+            try:
+                scale[...] = np.nan  # noqa: B023
+            except ValueError:  # a large array is locked as long as it is needed
+                assert n > 3  # noqa: B023
+            return slopes
+
+        with np.errstate(all="ignore"):
+            found = grad(outer)(x)
+        np.testing.assert_allclose(found[1:], 0.75 * 2.0**1.5 / np.sqrt(x[1:]), rtol=1e-12)
+        assert found[0] == 0.0
