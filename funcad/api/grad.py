@@ -178,7 +178,7 @@ def _array_behind(out: Any) -> Any:
     return out.array if hasattr(type(out), "stands_for") else out.closed_up() if type(out) in to_close_up else out
 
 
-def _back(jaxpr: Any, residuals: list, outs: list) -> Iterator[Any]:
+def _back(jaxpr: Any, residuals: list, outs: list, ends: bool) -> Iterator[Any]:
     """The gradients of the first output, or of its elements' sum, by the leaves that it depends on."""
     value = outs[0]
     one: Any = _ONE
@@ -186,12 +186,15 @@ def _back(jaxpr: Any, residuals: list, outs: list) -> Iterator[Any]:
         aval = aval_of(value)
         one = np.ones(aval.shape, aval.dtype)[()]
     if type(jaxpr) is Tape:
-        return iter(pull(jaxpr, [one] if type(value) in _NUMBERS or not device_in_use() else seed_beside(one, value)))
+        seeds = [one] if type(value) in _NUMBERS or not device_in_use() else seed_beside(one, value)
+        return iter(pull(jaxpr, seeds, ends=ends))
     return iter(transposed(jaxpr, residuals, seed_beside(one, value)))
 
 
 class Gradient(Remade):
     """What `grad` and `value_and_grad` return: a function, with the options it was made with."""
+
+    ends = False  # is it all that a derivative is of, so that nothing is computed of what it gives?
 
     def __init__(
         self, f: Any, argnums: Any, argnames: Any, has_aux: bool, holomorphic: bool, allow_int: bool, with_value: bool
@@ -229,6 +232,12 @@ class Gradient(Remade):
 
     def __repr__(self) -> str:
         return f"<{'value_and_grad' if self.with_value else 'grad'} of {called(self.f)}>"
+
+    def ending(self) -> Gradient:
+        """The same, as the whole function that is pushed forward."""
+        found = object.__new__(Gradient)
+        found.__dict__.update(self.__dict__, ends=True)
+        return found
 
     def remaking(self) -> tuple[Any, Callable[[Any], Any]]:
         options = {"argnums": self.given, "argnames": self.argnames, "has_aux": self.has_aux, "allow_int": self.allow_int}
@@ -287,9 +296,9 @@ class Gradient(Remade):
             number = outs[0]
             lane = type(number) is Tracer and number.owner is state.abstract and number.atom.aval.dtype is _F64
             if type(jaxpr) is Tape and (lane or type(number) in _FLOATS):
-                gradient = pull(jaxpr, [_ONE])[0]
+                gradient = pull(jaxpr, [_ONE], ends=self.ends)[0]
             else:
-                gradient = next(_back(jaxpr, residuals, outs))
+                gradient = next(_back(jaxpr, residuals, outs, self.ends))
         if gradient is None:  # f does not depend on x, or a rule says that its derivative is zero
             self._warn_if_independent([None], tree.structure([x]), (at,), ())
             gradient = zeros_for(x)
@@ -378,7 +387,7 @@ class Gradient(Remade):
         outs, nonzero, jaxpr, residuals, locks = linearize_following(flat, leaves, differentiable, "grad", box, True)
         if locks.held:
             locks.check()
-        found = _back(jaxpr, residuals, outs) if nonzero[0] else itertools.repeat(None)
+        found = _back(jaxpr, residuals, outs, self.ends) if nonzero[0] else itertools.repeat(None)
         grads = [next(found) if d else None for d in differentiable]
         if _NONE in map(type, grads):
             self._warn_if_independent(grads, tree.structure(selected), positions, names)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
+from funcad.api.grad import Gradient
 from funcad.configuration import NamedTuple, OnDemand
 from funcad.errors import NonDifferentiableInputError
 from funcad.host.locks import Locks
@@ -202,6 +203,7 @@ def pushed(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any
     p_leaves, t_leaves, in_tree = check_tangents(tuple(primals), tuple(tangents), "jvp", "primals", "tangents", given=True)
     store = OutTree()
     box: dict[str, Any] = {}
+    f = f.ending() if type(f) is Gradient else f
     outs, touts = follow(_flat(f, has_aux, box, in_tree, store), p_leaves, t_leaves)
     n = box.get("n", len(outs))
     check_leaves(outs[:n], "jvp: output of", store, of=f)

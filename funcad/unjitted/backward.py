@@ -11,7 +11,7 @@ linear part goes back by the inner rows again.
 
 Invariant: both ways make the same calls, in the same order, but for the masks. Trap: where other traces have a part in the
 values nobody can ask for NaN, and forward mode hands masks on to what follows, so there rows that begin masks go by their
-linear parts at once.
+linear parts at once, unless nothing follows.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ from funcad.host.where import Source, note_source, open_traces, state, unseen
 from funcad.ir.aval import Aval, shape_of
 from funcad.ir.jaxpr import Jaxpr, prune
 from funcad.ir.tracer import Tracer, concrete_value
-from funcad.primitives.fused import optimization_barrier
 from funcad.unjitted.kinds import RowCotangents
 
+fused = OnDemand("funcad.primitives.fused")
 following = OnDemand("funcad.unjitted.following")
 linearizing = OnDemand("funcad.unjitted.linearizing")
 masks = OnDemand("funcad.masks.masks")
@@ -99,10 +99,12 @@ def pull(
     keep: bool = False,
     rows: list[Any] | None = None,
     size: int | None = None,
+    ends: bool = False,
 ) -> Any:
     """Cotangents of the inputs (None: zero) for those of the results; unless they are to `keep`, the rows are gone.
 
-    `size`: for as many cotangents at once, along axis 0, of what `rows` keep; None if masks are needed.
+    `size`: for as many cotangents at once, along axis 0, of what `rows` keep; None if masks are needed. `ends`: nothing is
+    computed of what comes out, if forward mode alone is around.
     """
     outer = size is None and (tape.outer or Tracer in map(type, cotangents))
     seeds, lanes = cotangents, None
@@ -114,7 +116,7 @@ def pull(
     unmasked: Any = None
     if tape.begins and (outer or state.checked) and size is None:
         unmasked = _Unmasked.of(tape, cotangents)
-        if unmasked is None:  # nobody can ask whether there is a NaN
+        if unmasked is None and not (ends and _pushed_alone()):  # nobody can ask whether there is a NaN
             return _masked(tape, cotangents, keep)
     first, pulls, numbers = tape.first, tape.pulls, tape.numbers
     kept = tape.kept if rows is None else rows
@@ -194,6 +196,12 @@ def pull(
     return found
 
 
+def _pushed_alone() -> bool:
+    """Is one forward mode, which runs beside the user's code, all that is around? It has its tangents at hand."""
+    trace = state.running
+    return type(trace) is following.FollowingTrace and trace.outer is None and not open_traces and not state.checked
+
+
 class _Unmasked:
     """The row of what a gradient gave without masks, on a tape: the identity, whose linear part goes back with masks.
 
@@ -251,7 +259,7 @@ class _Unmasked:
         results = list(results)
         for i in there:
             c, last = results[i], i == there[-1]
-            operation: Any = optimization_barrier, (c,), {}, None, None
+            operation: Any = fused.optimization_barrier, (c,), {}, None, None
             row: Any = (self, numbers, tuple(rest)) if last else (None, (), ())
             results[i] = tape.row(*row, operation, c.primal, tape.own[c.tangent], c.source)
             if c.tangent in tape.made:

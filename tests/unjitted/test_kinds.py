@@ -188,9 +188,9 @@ def test_constants_of_a_rule_are_kept_by_the_kind(joined: Any, monkeypatch: pyte
     module = sys.modules["funcad.api.grad"]
     others, kept = [np.ones(3)] * 5, []
 
-    def noted(tape: Any, cotangents: Any) -> Any:
+    def noted(tape: Any, cotangents: Any, **options: Any) -> Any:
         kept.extend([x for row in tape.kept for x in row if type(x) is np.ndarray])
-        return pull(tape, cotangents)
+        return pull(tape, cotangents, **options)
 
     pull = module.pull
     monkeypatch.setattr(module, "pull", noted)

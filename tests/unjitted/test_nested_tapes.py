@@ -485,3 +485,24 @@ def test_what_an_inner_gradient_keeps_for_masks_is_safe_from_the_user():
             found = grad(outer)(x)
         np.testing.assert_allclose(found[1:], 0.75 * 2.0**1.5 / np.sqrt(x[1:]), rtol=1e-12)
         assert found[0] == 0.0
+
+
+@pytest.mark.parametrize("name", SEEN)
+def test_a_gradient_that_forward_mode_ends_with_goes_back_with_masks_where_nan_is_met(monkeypatch, name):
+    """Nothing is computed of what it gives, so nobody asks for masks."""
+    f, kink = SEEN[name]
+    times = []
+    masked = backward._masked
+    monkeypatch.setattr(backward, "_masked", lambda *args: [times.append(1), masked(*args)][1])
+    v = np.array([1.0, -2.0, 0.5])
+    smooth = hvp(f, (kink + 2.0,), (v,))
+    close(jvp(value_and_grad(f), (kink + 2.0,), (v,)), jit(lambda x: jvp(value_and_grad(f), (x,), (v,)))(kink + 2.0))
+    assert not times
+    np.testing.assert_allclose(smooth, grad(lambda x: np.sum(grad(f)(x) * v))(kink + 2.0), rtol=1e-12)
+    with np.errstate(all="ignore"):
+        found = hvp(f, (kink,), (v,))
+        assert times
+        np.testing.assert_allclose(found, jit(lambda x: hvp(f, (x,), (v,)))(kink), rtol=1e-12)
+        # within another derivative something is
+        twice = jvp(lambda x: jvp(grad(f), (x,), (v,))[1], (kink,), (v,))[1]
+        np.testing.assert_allclose(twice, jit(lambda x: jvp(lambda x: hvp(f, (x,), (v,)), (x,), (v,))[1])(kink), rtol=1e-12)
