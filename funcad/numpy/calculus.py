@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from funcad.custom.custom_jvp import custom_jvp
-from funcad.host.real_types import is_narrow
+from funcad.host.real_types import COMPUTED, is_narrow
 from funcad.ir.aval import aval_of, dtype_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.numpy import indexing
@@ -198,26 +198,35 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         values = np.concatenate([values[-1:], values, values[:1]])
         left = right = None
         n += 2
+    # pieces are chosen by the values, if there are any: what holds for no element is not asked for in operations
+    known = all([type(concrete_value(v)) in COMPUTED for v in (x, nodes)])
+    at, places = (concrete_value(x), concrete_value(nodes)) if known else (x, nodes)
+
+    def chosen(mask: Any, first: Any, second: Any) -> Any:
+        return second if known and not mask.any() else np.where(mask, first, second)
+
+    below, above = at < places[0], at > places[-1]
     if n == 1:
         result = np.zeros(shape_of(x)) + values[0]
     else:
-        i = np.clip(np.searchsorted(nodes, x, side="right") - 1, 0, n - 2)
+        i = np.clip(np.searchsorted(places, at, side="right") - 1, 0, n - 2)
         x0, x1, y0, y1 = [indexing.getitem(v, j) for v in (nodes, values) for j in (i, i + 1)]
         flat = np.equal(x0, x1)  # only of the last two
-        y0 = np.where(flat, y1, y0)
-        slope = (y1 - y0) / np.where(flat, 1.0, x1 - x0)
-        inside = np.clip(x, nodes[0], nodes[-1]) if period is None else x
-        inside = np.where(np.logical_and(x >= nodes[0], x <= nodes[-1]), x, stop_gradient(inside))
+        y0 = chosen(flat, y1, y0)
+        slope = (y1 - y0) / chosen(flat, 1.0, x1 - x0)
+        inside, within = x, np.logical_and(at >= places[0], at <= places[-1])
+        if not (known and within.all()):
+            inside = np.where(within, x, stop_gradient(np.clip(at, places[0], places[-1]) if period is None else x))
         result = slope * (inside - x0) + y0
-        known = concrete_value(values)
-        if type(known) is Tracer or not np.isfinite(known).all():
+        given = concrete_value(values)
+        if type(given) is Tracer or not np.isfinite(given).all():
             other = slope * (inside - x1) + y1
             exact = np.where(np.equal(x, x0) | np.equal(y0, y1) & (x > x0), y0, other)
             exact = np.where(np.equal(x, x1), y1, exact)
             other = np.where(np.isnan(other), exact, other)
             result = _with_slope(np.where(np.isnan(result), other, result), result)
-    result = np.where(x < nodes[0], values[0] if left is None else left, result)
-    return np.where(x > nodes[-1], values[-1] if right is None else right, result)
+    result = chosen(below, values[0] if left is None else left, result)
+    return chosen(above, values[-1] if right is None else right, result)
 
 
 # -- convolution
