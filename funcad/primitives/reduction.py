@@ -179,7 +179,7 @@ def _accumulate(ufunc: np.ufunc) -> Callable[..., Any]:
 
     def impl(xp: Any, x: Any, *, axis: int, reverse: bool) -> Any:
         if xp is np:
-            out = np.empty_like(_lies_like(x))  # not itself reversed: its readers would copy it
+            out = np.empty_like(x if x.ndim < 2 else _lies_like(x))  # not itself reversed: its readers would copy it
             accumulate_into(ufunc, _flipped(x, axis, reverse), axis, _flipped(out, axis, reverse))
             return out
         x = _flipped(x, axis, reverse)

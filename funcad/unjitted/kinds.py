@@ -411,8 +411,10 @@ def pull_of(
     tangents: None, or a number for each. `outer`: outer traces have a part in the values. `wide`: of an operation element by
     element, whether NumPy broadcast the operands. No key has sizes: where the pull depends on them, they are added here.
     """
-    node = kinds.get(key, UNKNOWN)
     known = [*primals, *outs]
+    if wide is None and primitive in BY_ONES:
+        key = key, ones_of(list(map(shape_of, known)))
+    node = kinds.get(key, UNKNOWN)
     if wide and outer and node is not False:  # what is recorded has operands of one shape
         known = [broadcast_to(x, outs[0].shape) for x in known]
     use: Any = None
@@ -420,7 +422,7 @@ def pull_of(
         if node is UNKNOWN:
             use = _use(primitive, primals, rows, outs, params, shape, wide)
             found = _ahead(use, False)
-            shared = isinstance(found, WrittenPull) and found.tail and primitive not in BY_ONES
+            shared = isinstance(found, WrittenPull) and found.tail
             shared = shared and (len(primals) == 1 or not is_elementwise(primitive))  # several may be broadcast
             node = kinds.put(key, found if shared else SIZED)
         if node is SIZED:

@@ -726,95 +726,129 @@ def _dot_general_50(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (1,)), ((), ())))
 
 
-def _dot_general_51(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_51(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v1 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((1,), (0,)), ((), ())))
+    return dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (0,)), ((), ()))) + v1
+
+
+def _dot_general_52(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v1 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((2,), (0,)), ((), ())))
+    return dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (1,)), ((), ()))) + v1
+
+
+def _dot_general_53(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v1 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((1,), (1,)), ((), ())))
+    v2 = transpose_p.impl(xp, v1, perm=(1, 0))
+    return dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (0,)), ((), ()))) + v2
+
+
+def _dot_general_54(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (1,)), ((), ())))
+    v2 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((2,), (1,)), ((), ())))
+    return transpose_p.impl(xp, v0, perm=(1, 0, 2)) + transpose_p.impl(xp, v2, perm=(0, 2, 1))
+
+
+def _dot_general_55(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (0,)), ((), ())))
+    v2 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((1,), (0,)), ((), ())))
+    return transpose_p.impl(xp, v0, perm=(1, 0)) + v2
+
+
+def _dot_general_56(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((0,), (1,)), ((), ())))
+    v3 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((2,), (0,)), ((), ())))
+    return transpose_p.impl(xp, transpose_p.impl(xp, v0, perm=(1, 0, 2)), perm=(0, 2, 1)) + v3
+
+
+def _dot_general_57(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (2,)), ((0,), (0,))))
 
 
-def _dot_general_52(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_58(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((3,), (2,)), ((1,), (0,))))
     return transpose_p.impl(xp, v0, perm=(1, 0, 2, 3))
 
 
-def _dot_general_53(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_59(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (1,)), ((0,), (0,))))
 
 
-def _dot_general_54(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_60(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (2,)), ((0,), (1,))))
     return transpose_p.impl(xp, v0, perm=(2, 0, 1, 3))
 
 
-def _dot_general_55(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_61(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (2,)), ((0,), (0,))))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (1,)), ((0,), (0,))))
 
 
-def _dot_general_56(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_62(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (2,)), ((0,), (1,))))
     v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((3,), (2,)), ((1,), (0,))))
     return transpose_p.impl(xp, v2, perm=(1, 0, 2, 3)), transpose_p.impl(xp, v0, perm=(2, 0, 1, 3))
 
 
-def _dot_general_57(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_63(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (1,)), ((0,), (0,))))
 
 
-def _dot_general_58(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_64(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((3,), (1,)), ((1,), (0,))))
     return transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_59(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_65(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (2,)), ((0,), (1,))))
     return transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_60(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_66(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (1,)), ((0,), (0,))))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (1,)), ((0,), (0,))))
 
 
-def _dot_general_61(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_67(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (2,)), ((0,), (1,))))
     v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((3,), (1,)), ((1,), (0,))))
     return transpose_p.impl(xp, v2, perm=(1, 0, 2)), transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_62(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_68(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((0,), (0,))))
 
 
-def _dot_general_63(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_69(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((1,), (0,))))
     return transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_64(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_70(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((0,), (0,))))
 
 
-def _dot_general_65(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_71(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((1,), (0,))))
     return transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_66(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_72(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((0,), (0,))))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((0,), (0,))))
 
 
-def _dot_general_67(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_73(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((1,), (0,))))
     v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((1,), (0,))))
     return transpose_p.impl(xp, v2, perm=(1, 0, 2)), transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_68(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_74(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((0,), (0,))))
     return dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((0,), (0,)))) + v1
 
 
-def _dot_general_69(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_75(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((1,), (0,))))
     v1 = transpose_p.impl(xp, v0, perm=(1, 0, 2))
     return v1 + v1
@@ -2047,18 +2081,24 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "-1 n1,n1 dimension_numbers=(((), ()), ((), ())) columns": _dot_general_48,
         "01 n1,n1 dimension_numbers=(((), ()), ((), ()))": _dot_general_49,
         "01 n1,n1 dimension_numbers=(((), ()), ((), ())) columns": _dot_general_50,
-        "0- n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_51,
-        "0- n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_52,
-        "-1 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_53,
-        "-1 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_54,
-        "01 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_55,
-        "01 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_56,
-        "0- n2,n2 dimension_numbers=(((), ()), ((0,), (0,)))": _dot_general_57,
-        "0- n2,n2 dimension_numbers=(((), ()), ((0,), (0,))) columns": _dot_general_58,
-        "-1 n2,n2 dimension_numbers=(((), ()), ((0,), (0,)))": _dot_general_53,
-        "-1 n2,n2 dimension_numbers=(((), ()), ((0,), (0,))) columns": _dot_general_59,
-        "01 n2,n2 dimension_numbers=(((), ()), ((0,), (0,)))": _dot_general_60,
-        "01 n2,n2 dimension_numbers=(((), ()), ((0,), (0,))) columns": _dot_general_61,
+        "00 n1,n1 dimension_numbers=(((), ()), ((), ()))": _dot_general_51,
+        "00 n1,n1 dimension_numbers=(((), ()), ((), ())) columns": _dot_general_52,
+        "00 n2,n2 dimension_numbers=(((0,), (0,)), ((), ()))": _dot_general_53,
+        "00 n2,n2 dimension_numbers=(((0,), (0,)), ((), ())) columns": _dot_general_54,
+        "00 n2,n2 dimension_numbers=(((1,), (1,)), ((), ()))": _dot_general_55,
+        "00 n2,n2 dimension_numbers=(((1,), (1,)), ((), ())) columns": _dot_general_56,
+        "0- n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_57,
+        "0- n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_58,
+        "-1 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_59,
+        "-1 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_60,
+        "01 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_61,
+        "01 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_62,
+        "0- n2,n2 dimension_numbers=(((), ()), ((0,), (0,)))": _dot_general_63,
+        "0- n2,n2 dimension_numbers=(((), ()), ((0,), (0,))) columns": _dot_general_64,
+        "-1 n2,n2 dimension_numbers=(((), ()), ((0,), (0,)))": _dot_general_59,
+        "-1 n2,n2 dimension_numbers=(((), ()), ((0,), (0,))) columns": _dot_general_65,
+        "01 n2,n2 dimension_numbers=(((), ()), ((0,), (0,)))": _dot_general_66,
+        "01 n2,n2 dimension_numbers=(((), ()), ((0,), (0,))) columns": _dot_general_67,
         "0- n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ()))": _dot_general_1,
         "0- n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ())) columns": _dot_general_1,
         "-1 n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ()))": _dot_general_2,
@@ -2067,14 +2107,14 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "01 n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ())) columns": _dot_general_5,
         "00 n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ()))": _dot_general_6,
         "00 n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ())) columns": _dot_general_7,
-        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_62,
-        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_63,
-        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_64,
-        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_65,
-        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_66,
-        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_67,
-        "00 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_68,
-        "00 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_69,
+        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_68,
+        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_69,
+        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_70,
+        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_71,
+        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_72,
+        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_73,
+        "00 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_74,
+        "00 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_75,
     },
     cross_p: {
         "0- n1,n1": lambda xp, ct, y, shapes: cross_p.impl(xp, y, ct),

@@ -181,7 +181,8 @@ class Tape(Protector):
                 return bind(primitive, *[broadcast_to(a, shape) for a in args], **params)
         # what calls programs, has effects or parameters of which no key can be made has no kind
         if not plain or not has_rows(primitive):
-            return trace.by_rule(primitive, args, params, shape, known, ByRule(self))
+            passive = primitive.passive and known is None and not primitive.multiple  # its result has no tangent
+            return trace.by_rule(primitive, args, params, shape, known, None if passive else ByRule(self))
         if primitive.turns:
             trace.turned = True
         if known is not None:

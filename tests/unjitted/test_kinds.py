@@ -11,9 +11,11 @@ import pytest
 import scipy.special
 
 import funcad
-from funcad import grad, hessian, jacrev, jvp, value_and_grad, vjp, vmap
+from funcad import grad, hessian, jacrev, jit, jvp, value_and_grad, vjp, vmap
 from funcad.backends.interpreter import counters
 from funcad.nn import clamp
+from funcad.unjitted import kinds as kinds_module
+from funcad.unjitted import tape as tape_module
 from funcad.unjitted.kinds import kinds
 from tests.forked import in_a_process
 
@@ -258,3 +260,37 @@ def test_reads_of_all_sizes_for_many_cotangents(shape):
     np.testing.assert_array_equal(vmap(pull)(np.eye(3))[0], expected)
     twice = lambda x: np.sum(grad(lambda x: np.sum(x[places] ** 3))(x))
     np.testing.assert_allclose(grad(twice)(x), funcad.jit(grad(twice))(x), rtol=1e-12)
+
+
+SIZES = {  # what a kind of which no size is known serves
+    "np.outer(x, x)": lambda x: np.outer(x, x),
+    "np.inner(a, a)": lambda x: (lambda a: np.inner(a, a))(np.stack([x, 2.0 * x])),
+    "np.tensordot(a, a, (0, 0))": lambda x: (lambda a: np.tensordot(a, a, (0, 0)))(np.stack([x, 2.0 * x])),
+    "np.repeat(x, 3)": lambda x: np.repeat(x, 3),
+    "np.tile(x, 2)": lambda x: np.tile(x, 2),
+}
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_a_new_size_derives_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    f = SIZES[name]
+    times: list[Any] = []
+    found = kinds_module._ahead
+    monkeypatch.setattr(kinds_module, "_ahead", lambda *args: [times.append(args), found(*args)][1])
+    for n in (4, 5, 7, 11):
+        x = np.linspace(1.0, 2.0, n)
+        g = grad(lambda x, weights: np.sum(f(x) * weights))
+        weights = np.cos(np.arange(f(x).size)).reshape(f(x).shape)
+        np.testing.assert_allclose(g(x, weights), jit(g)(x, weights), rtol=1e-12)
+        if n == 4:
+            times.clear()
+    assert not times
+
+
+@pytest.mark.parametrize("f", [np.isnan, np.argsort, np.floor, np.argmax, lambda x: np.equal(x, 1.0)])
+def test_what_has_no_tangent_records_none(f: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    init = tape_module.ByRule.__init__
+    monkeypatch.setattr(tape_module.ByRule, "__init__", lambda *args: [made.append(1), init(*args)][1])
+    np.testing.assert_array_equal(grad(lambda x: np.sum(x * (0.0 * np.sum(f(x)) + 2.0)))(np.array([3.0, 1.0])), [2.0, 2.0])
+    assert not made
