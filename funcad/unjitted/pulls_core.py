@@ -482,6 +482,86 @@ def _stack_35(xp: Any, ct: Any, shapes: Any) -> Any:
     return v0 + v1
 
 
+def _stack_36(xp: Any, ct: Any, shapes: Any) -> Any:
+    return basic_index_p.impl(xp, ct, index=((0, shapes[0][0], 1), 0, (0, shapes[0][1], 1)))
+
+
+def _stack_37(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), (0, shapes[0][0], 1), 0, (0, shapes[0][1], 1)))
+    return v0
+
+
+def _stack_38(xp: Any, ct: Any, shapes: Any) -> Any:
+    return basic_index_p.impl(xp, ct, index=((0, shapes[0][0], 1), 1, (0, shapes[0][1], 1)))
+
+
+def _stack_39(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), (0, shapes[0][0], 1), 1, (0, shapes[0][1], 1)))
+    return v0
+
+
+def _stack_40(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = basic_index_p.impl(xp, ct, index=((0, shapes[0][0], 1), 1, (0, shapes[0][1], 1)))
+    return basic_index_p.impl(xp, ct, index=((0, shapes[0][0], 1), 0, (0, shapes[0][1], 1))), v1
+
+
+def _stack_41(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), (0, shapes[0][0], 1), 0, (0, shapes[0][1], 1)))
+    v1 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), (0, shapes[0][0], 1), 1, (0, shapes[0][1], 1)))
+    return v0, v1
+
+
+def _stack_42(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = basic_index_p.impl(xp, ct, index=((0, shapes[0][0], 1), 1, (0, shapes[0][1], 1)))
+    return basic_index_p.impl(xp, ct, index=((0, shapes[0][0], 1), 0, (0, shapes[0][1], 1))) + v1
+
+
+def _stack_43(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), (0, shapes[0][0], 1), 0, (0, shapes[0][1], 1)))
+    v1 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), (0, shapes[0][0], 1), 1, (0, shapes[0][1], 1)))
+    return v0 + v1
+
+
+def _stack_44(xp: Any, ct: Any, shapes: Any) -> Any:
+    return basic_index_p.impl(xp, ct, index=((0, shapes[0][0], 1), (0, shapes[0][1], 1), 0))
+
+
+def _stack_45(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), (0, shapes[0][0], 1), (0, shapes[0][1], 1), 0))
+    return v0
+
+
+def _stack_46(xp: Any, ct: Any, shapes: Any) -> Any:
+    return basic_index_p.impl(xp, ct, index=((0, shapes[0][0], 1), (0, shapes[0][1], 1), 1))
+
+
+def _stack_47(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), (0, shapes[0][0], 1), (0, shapes[0][1], 1), 1))
+    return v0
+
+
+def _stack_48(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = basic_index_p.impl(xp, ct, index=((0, shapes[0][0], 1), (0, shapes[0][1], 1), 1))
+    return basic_index_p.impl(xp, ct, index=((0, shapes[0][0], 1), (0, shapes[0][1], 1), 0)), v1
+
+
+def _stack_49(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), (0, shapes[0][0], 1), (0, shapes[0][1], 1), 0))
+    v1 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), (0, shapes[0][0], 1), (0, shapes[0][1], 1), 1))
+    return v0, v1
+
+
+def _stack_50(xp: Any, ct: Any, shapes: Any) -> Any:
+    v1 = basic_index_p.impl(xp, ct, index=((0, shapes[0][0], 1), (0, shapes[0][1], 1), 1))
+    return basic_index_p.impl(xp, ct, index=((0, shapes[0][0], 1), (0, shapes[0][1], 1), 0)) + v1
+
+
+def _stack_51(xp: Any, ct: Any, shapes: Any) -> Any:
+    v0 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), (0, shapes[0][0], 1), (0, shapes[0][1], 1), 0))
+    v1 = basic_index_p.impl(xp, ct, index=((0, ct.shape[0], 1), (0, shapes[0][0], 1), (0, shapes[0][1], 1), 1))
+    return v0 + v1
+
+
 def _dot_general_1(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((), ())))
 
@@ -761,94 +841,139 @@ def _dot_general_56(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
 
 
 def _dot_general_57(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
-    return dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (2,)), ((0,), (0,))))
+    v0 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((0,), (1,))))
+    return transpose_p.impl(xp, v0, perm=(1, 0))
 
 
 def _dot_general_58(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((1,), (1,))))
+    return transpose_p.impl(xp, transpose_p.impl(xp, v0, perm=(1, 0, 2)), perm=(0, 2, 1))
+
+
+def _dot_general_59(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((1,), (0,))))
+    return transpose_p.impl(xp, v0, perm=(1, 0))
+
+
+def _dot_general_60(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((1,), (1,))))
+    return transpose_p.impl(xp, transpose_p.impl(xp, v0, perm=(1, 0, 2)), perm=(0, 2, 1))
+
+
+def _dot_general_61(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((1,), (0,))))
+    v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((0,), (1,))))
+    return transpose_p.impl(xp, v2, perm=(1, 0)), transpose_p.impl(xp, v0, perm=(1, 0))
+
+
+def _dot_general_62(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((1,), (1,))))
+    v3 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((1,), (1,))))
+    v5 = transpose_p.impl(xp, transpose_p.impl(xp, v3, perm=(1, 0, 2)), perm=(0, 2, 1))
+    return v5, transpose_p.impl(xp, transpose_p.impl(xp, v0, perm=(1, 0, 2)), perm=(0, 2, 1))
+
+
+def _dot_general_63(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((1,), (0,))))
+    v2 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((0,), (1,))))
+    return transpose_p.impl(xp, v0, perm=(1, 0)) + transpose_p.impl(xp, v2, perm=(1, 0))
+
+
+def _dot_general_64(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+    v0 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((1,), (1,))))
+    v2 = transpose_p.impl(xp, transpose_p.impl(xp, v0, perm=(1, 0, 2)), perm=(0, 2, 1))
+    return v2 + v2
+
+
+def _dot_general_65(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+    return dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (2,)), ((0,), (0,))))
+
+
+def _dot_general_66(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((3,), (2,)), ((1,), (0,))))
     return transpose_p.impl(xp, v0, perm=(1, 0, 2, 3))
 
 
-def _dot_general_59(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_67(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (1,)), ((0,), (0,))))
 
 
-def _dot_general_60(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_68(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (2,)), ((0,), (1,))))
     return transpose_p.impl(xp, v0, perm=(2, 0, 1, 3))
 
 
-def _dot_general_61(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_69(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (2,)), ((0,), (0,))))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (1,)), ((0,), (0,))))
 
 
-def _dot_general_62(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_70(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (2,)), ((0,), (1,))))
     v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((3,), (2,)), ((1,), (0,))))
     return transpose_p.impl(xp, v2, perm=(1, 0, 2, 3)), transpose_p.impl(xp, v0, perm=(2, 0, 1, 3))
 
 
-def _dot_general_63(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_71(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (1,)), ((0,), (0,))))
 
 
-def _dot_general_64(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_72(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((3,), (1,)), ((1,), (0,))))
     return transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_65(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_73(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (2,)), ((0,), (1,))))
     return transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_66(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_74(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((2,), (1,)), ((0,), (0,))))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (1,)), ((0,), (0,))))
 
 
-def _dot_general_67(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_75(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, x, ct, dimension_numbers=(((1,), (2,)), ((0,), (1,))))
     v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((3,), (1,)), ((1,), (0,))))
     return transpose_p.impl(xp, v2, perm=(1, 0, 2)), transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_68(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_76(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((0,), (0,))))
 
 
-def _dot_general_69(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
+def _dot_general_77(xp: Any, ct: Any, y: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((1,), (0,))))
     return transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_70(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_78(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     return dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((0,), (0,))))
 
 
-def _dot_general_71(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_79(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((1,), (0,))))
     return transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_72(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_80(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((0,), (0,))))
     return v1, dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((0,), (0,))))
 
 
-def _dot_general_73(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_81(xp: Any, ct: Any, y: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((1,), (0,))))
     v2 = dot_general_p.impl(xp, ct, y, dimension_numbers=(((), ()), ((1,), (0,))))
     return transpose_p.impl(xp, v2, perm=(1, 0, 2)), transpose_p.impl(xp, v0, perm=(1, 0, 2))
 
 
-def _dot_general_74(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_82(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v1 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((0,), (0,))))
     return dot_general_p.impl(xp, x, ct, dimension_numbers=(((), ()), ((0,), (0,)))) + v1
 
 
-def _dot_general_75(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
+def _dot_general_83(xp: Any, ct: Any, x: Any, shapes: Any) -> Any:
     v0 = dot_general_p.impl(xp, ct, x, dimension_numbers=(((), ()), ((1,), (0,))))
     v1 = transpose_p.impl(xp, v0, perm=(1, 0, 2))
     return v1 + v1
@@ -2010,6 +2135,22 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "01 n2,n2 axis=0 columns": _stack_33,
         "00 n2,n2 axis=0": _stack_34,
         "00 n2,n2 axis=0 columns": _stack_35,
+        "0- n2,n2 axis=1": _stack_36,
+        "0- n2,n2 axis=1 columns": _stack_37,
+        "-1 n2,n2 axis=1": _stack_38,
+        "-1 n2,n2 axis=1 columns": _stack_39,
+        "01 n2,n2 axis=1": _stack_40,
+        "01 n2,n2 axis=1 columns": _stack_41,
+        "00 n2,n2 axis=1": _stack_42,
+        "00 n2,n2 axis=1 columns": _stack_43,
+        "0- n2,n2 axis=2": _stack_44,
+        "0- n2,n2 axis=2 columns": _stack_45,
+        "-1 n2,n2 axis=2": _stack_46,
+        "-1 n2,n2 axis=2 columns": _stack_47,
+        "01 n2,n2 axis=2": _stack_48,
+        "01 n2,n2 axis=2 columns": _stack_49,
+        "00 n2,n2 axis=2": _stack_50,
+        "00 n2,n2 axis=2 columns": _stack_51,
     },
     select_p: {
         "-1- b,n,n!": lambda xp, ct, x: select_p.impl(xp, x, ct, 0.0),
@@ -2087,18 +2228,26 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "00 n2,n2 dimension_numbers=(((0,), (0,)), ((), ())) columns": _dot_general_54,
         "00 n2,n2 dimension_numbers=(((1,), (1,)), ((), ()))": _dot_general_55,
         "00 n2,n2 dimension_numbers=(((1,), (1,)), ((), ())) columns": _dot_general_56,
-        "0- n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_57,
-        "0- n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_58,
-        "-1 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_59,
-        "-1 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_60,
-        "01 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_61,
-        "01 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_62,
-        "0- n2,n2 dimension_numbers=(((), ()), ((0,), (0,)))": _dot_general_63,
-        "0- n2,n2 dimension_numbers=(((), ()), ((0,), (0,))) columns": _dot_general_64,
-        "-1 n2,n2 dimension_numbers=(((), ()), ((0,), (0,)))": _dot_general_59,
-        "-1 n2,n2 dimension_numbers=(((), ()), ((0,), (0,))) columns": _dot_general_65,
-        "01 n2,n2 dimension_numbers=(((), ()), ((0,), (0,)))": _dot_general_66,
-        "01 n2,n2 dimension_numbers=(((), ()), ((0,), (0,))) columns": _dot_general_67,
+        "0- n2,n2 dimension_numbers=(((0,), (0,)), ((1,), (1,)))": _dot_general_57,
+        "0- n2,n2 dimension_numbers=(((0,), (0,)), ((1,), (1,))) columns": _dot_general_58,
+        "-1 n2,n2 dimension_numbers=(((0,), (0,)), ((1,), (1,)))": _dot_general_59,
+        "-1 n2,n2 dimension_numbers=(((0,), (0,)), ((1,), (1,))) columns": _dot_general_60,
+        "01 n2,n2 dimension_numbers=(((0,), (0,)), ((1,), (1,)))": _dot_general_61,
+        "01 n2,n2 dimension_numbers=(((0,), (0,)), ((1,), (1,))) columns": _dot_general_62,
+        "00 n2,n2 dimension_numbers=(((0,), (0,)), ((1,), (1,)))": _dot_general_63,
+        "00 n2,n2 dimension_numbers=(((0,), (0,)), ((1,), (1,))) columns": _dot_general_64,
+        "0- n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_65,
+        "0- n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_66,
+        "-1 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_67,
+        "-1 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_68,
+        "01 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,)))": _dot_general_69,
+        "01 n3,n3 dimension_numbers=(((2,), (1,)), ((0,), (0,))) columns": _dot_general_70,
+        "0- n2,n2 dimension_numbers=(((), ()), ((0,), (0,)))": _dot_general_71,
+        "0- n2,n2 dimension_numbers=(((), ()), ((0,), (0,))) columns": _dot_general_72,
+        "-1 n2,n2 dimension_numbers=(((), ()), ((0,), (0,)))": _dot_general_67,
+        "-1 n2,n2 dimension_numbers=(((), ()), ((0,), (0,))) columns": _dot_general_73,
+        "01 n2,n2 dimension_numbers=(((), ()), ((0,), (0,)))": _dot_general_74,
+        "01 n2,n2 dimension_numbers=(((), ()), ((0,), (0,))) columns": _dot_general_75,
         "0- n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ()))": _dot_general_1,
         "0- n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ())) columns": _dot_general_1,
         "-1 n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ()))": _dot_general_2,
@@ -2107,14 +2256,14 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "01 n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ())) columns": _dot_general_5,
         "00 n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ()))": _dot_general_6,
         "00 n2,n2 dimension_numbers=(((0, 1), (0, 1)), ((), ())) columns": _dot_general_7,
-        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_68,
-        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_69,
-        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_70,
-        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_71,
-        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_72,
-        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_73,
-        "00 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_74,
-        "00 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_75,
+        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_76,
+        "0- n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_77,
+        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_78,
+        "-1 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_79,
+        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_80,
+        "01 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_81,
+        "00 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,)))": _dot_general_82,
+        "00 n2,n2 dimension_numbers=(((1,), (1,)), ((0,), (0,))) columns": _dot_general_83,
     },
     cross_p: {
         "0- n1,n1": lambda xp, ct, y, shapes: cross_p.impl(xp, y, ct),

@@ -112,6 +112,7 @@ SAMPLES: dict[str, list[Sample]] = {
         _product("abc", "c", 2, 0), _product("aa", "aa", 1, 0),
         *[(x, {"dimension_numbers": (((), ()), ((), ()))}) for x in ("a b", "a a")],
         *[("ab ab", {"dimension_numbers": (((i,), (i,)), ((), ()))}) for i in (0, 1)],
+        ("ab ab", {"dimension_numbers": (((0,), (0,)), ((1,), (1,)))}),
         ("abc acd", {"dimension_numbers": (((2,), (1,)), ((0,), (0,)))}),
         ("ab ac", {"dimension_numbers": (((), ()), ((0,), (0,)))}),
         ("ab ab", {"dimension_numbers": (((0, 1), (0, 1)), ((), ()))}),
@@ -151,7 +152,8 @@ SAMPLES: dict[str, list[Sample]] = {
     "sqrtm": [("aa", {})],
     "stack": [
         (" ".join([x] * n), {"axis": axis})
-        for x, n, axis in [("", 2, 0), ("", 3, 0), ("a", 2, 0), ("a", 2, 1), ("a", 3, 0), ("ab", 2, 0)]
+        for x, n, axes in [("", 2, 1), ("", 3, 1), ("a", 2, 2), ("a", 3, 1), ("ab", 2, 3)]
+        for axis in range(axes)
     ],
     "sylvester": [("aa bb ab", {})],
     "svdvals": [("ba", {})],

@@ -266,6 +266,8 @@ SIZES = {  # what a kind of which no size is known serves
     "np.outer(x, x)": lambda x: np.outer(x, x),
     "np.inner(a, a)": lambda x: (lambda a: np.inner(a, a))(np.stack([x, 2.0 * x])),
     "np.tensordot(a, a, (0, 0))": lambda x: (lambda a: np.tensordot(a, a, (0, 0)))(np.stack([x, 2.0 * x])),
+    "np.einsum('ij,ij->j', a, a)": lambda x: (lambda a: np.einsum("ij,ij->j", a, a))(np.stack([x, 2.0 * x])),
+    "np.stack([a, a], axis=2)": lambda x: (lambda a: np.stack([a, a], axis=2))(np.stack([x, 2.0 * x])),
     "np.repeat(x, 3)": lambda x: np.repeat(x, 3),
     "np.tile(x, 2)": lambda x: np.tile(x, 2),
 }
