@@ -28,7 +28,7 @@ from funcad.ir.trace import plain_values
 from funcad.ir.tracer import Tracer, concrete_value
 from funcad.memo import table
 from funcad.numpy.promote import as_array, made_here, overrides, promote_for, same_aval, strong, with_integer
-from funcad.numpy.views import add_at, function_out, out_given, viewing, warn_where, with_out, write_out
+from funcad.numpy.views import add_at, function_out, out_given, place_of_out, viewing, warn_where, with_out, write_out
 from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import reshape
 from funcad.unjitted.following import with_value
@@ -492,7 +492,7 @@ def function_of_tracer(self: Tracer, function: Any, types: Any, args: Any, kwarg
         if type(given) is np.ndarray or implementation_of(function) is None:
             return _outside(function, args, kwargs)
     implementation = TABLE.get(function)
-    if implementation is None or kwargs and "out" in kwargs or len(args) > 2:
+    if implementation is None or kwargs and "out" in kwargs or len(args) > 2 and len(args) > place_of_out(implementation):
         return array_function(function, args, kwargs)
     return implementation(*args, **kwargs)
 

@@ -256,7 +256,7 @@ def _own_code(f: Any) -> CodeType:
 
 
 @remembers()
-def _place_of_out(implementation: Callable[..., Any]) -> int:
+def place_of_out(implementation: Callable[..., Any]) -> int:
     """Which positional argument is `out`; a large number if there is none."""
     code = _own_code(implementation)
     names = () if code.co_posonlyargcount else code.co_varnames[: code.co_argcount]
@@ -268,7 +268,7 @@ def with_out(implementation: Callable[..., Any], name: str) -> Callable[..., Any
     code = _own_code(implementation)
     if "out" not in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount] and not code.co_flags & _VARKEYWORDS:
         return implementation
-    place = _place_of_out(implementation)
+    place = place_of_out(implementation)
 
     def call(*args: Any, **kwargs: Any) -> Any:
         if len(args) <= place and "out" not in kwargs:
@@ -285,7 +285,7 @@ def out_given(implementation: Callable[..., Any], args: Sequence[Any], kwargs: d
     if "out" in kwargs:
         out = kwargs["out"]
         return out, args, {name: value for name, value in kwargs.items() if name != "out"}
-    place = _place_of_out(implementation)
+    place = place_of_out(implementation)
     if len(args) > place and args[place] is not None and args[place] is not np._NoValue:
         return args[place], [*args[:place], None, *args[place + 1 :]], kwargs
     return None, args, kwargs

@@ -1,17 +1,22 @@
-"""What a watched call wrote on a tape, as a function that writes it for other operands of the same kinds (remembered.py)."""
+"""What a watched call wrote on a tape, as a function that writes it for other operands of the same kinds (remembered.py).
+
+The function is lines of Python, without a look at what is the same for all such operands: most rows are written as
+`Tape.row` would write them, but in place.
+"""
 
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from funcad.configuration import NamedTuple
-from funcad.host.devices import deliver, on_numpy, pending, restore_warnings
+from funcad.host.devices import deliver, enter, error_mode, on_numpy, pending, restore_warnings
 from funcad.host.real_types import impl_of
-from funcad.host.where import state, user_source
+from funcad.host.where import internal, state, user_source
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer
 from funcad.unjitted.following import with_value
@@ -31,6 +36,7 @@ class _Step(NamedTuple):
     bits: Any
     shape: Any
     places: Any
+    turned: bool  # had a slope turned before: then squares may be known
     row: Any  # (pull, numbers, what it keeps beside values, does nobody else hold the result); None: no derivative
 
 
@@ -82,7 +88,7 @@ def _call_of(tape: Any, n: int, operands: list[Any], result: Any) -> Any:
             return False
         pull = tape.pulls[row]
         about = pull, tape.numbers[row], tape.kept[row][len(pull.sources) :], tape.own[number]
-        reading.add(_Step(primitive, given, params, bits, shape, places, about), number, out)
+        reading.add(_Step(primitive, given, params, bits, shape, places, tape.trace.turned, about), number, out)
     if result.primal is not tape.notes[result.tangent][-1]:
         return False
     firsts = {id(a): k for k, a in reversed(list(enumerate(operands)))}
@@ -153,17 +159,31 @@ class _Reading:
             if place is None:
                 return None
             places.append(place)
-        return self.add(_Step(primitive, args, params, None, None, places, None), id(x), x)
+        return self.add(_Step(primitive, args, params, None, None, places, False, None), id(x), x)
+
+
+_START = """def again(tape, operands):
+ here, trace = tape.here, tape.trace
+ source = here['source']
+ if source is None:
+  frame, inside = getframe(3), None
+  while frame is not None and (inside := internal(frame.f_code.co_filename)):
+   frame = frame.f_back
+  if inside is False and here['observer'] is None:
+   source = frame.f_code, frame.f_lasti, here['scope']
+  else:
+   source = user_source(3)""".split("\n")
 
 
 def _written(steps: Sequence[_Step], operands: Sequence[Any], strong: Sequence[int], constants: Sequence[Any]) -> Callable:
     """A function of a tape and of operands of the same kinds that writes these rows: as lines of Python, without a look."""
     scope: dict[str, Any] = {"user_source": user_source, "restore_warnings": restore_warnings, "pending": pending}
-    scope |= {"deliver": deliver, "with_value": with_value}
-    scope |= {"float64": np.float64, "known_of": known_of}
+    scope |= {"deliver": deliver, "with_value": with_value, "error_mode": error_mode, "enter": enter}
+    scope |= {"float64": np.float64, "known_of": known_of, "Tracer": Tracer, "new": object.__new__}
+    scope |= {"getframe": sys._getframe, "internal": internal.get}
     scope |= {f"c{i}": c for i, c in enumerate(constants)}
     names = [(f"x{k}", f"p{k}", f"t{k}") if type(a) is Tracer else (f"x{k}", f"x{k}", "None") for k, a in enumerate(operands)]
-    lines = ["def again(tape, operands):", " source = user_source(3)", f" {''.join([f'{x}, ' for x, *_ in names])}= operands"]
+    lines = [*_START, f" {''.join([f'{x}, ' for x, *_ in names])}= operands"]
     lines += [f" {p}, {t} = {x}.primal, {x}.tangent" for x, p, t in names if p != x]
     for i, k in enumerate(strong):
         lines += [f" s{i} = with_value(x{k}, float64(p{k}))", f" q{i} = s{i}.primal"]
@@ -182,7 +202,8 @@ def _written(steps: Sequence[_Step], operands: Sequence[Any], strong: Sequence[i
         if primitive.silent:
             lines.append(f" {operation}")
         else:
-            lines += [" token = tape._enter()", " try:", f"  {operation}", " finally:", "  if token is not None:"]
+            lines += [" mode = error_mode()", " token = enter(tape.user_line_mode) if mode is tape.mode else tape._enter()"]
+            lines += [" try:", f"  {operation}", " finally:", "  if token is not None:"]
             lines += ["   restore_warnings(token)", "   if pending:", f"    deliver(primitive{i}, ({', '.join(ps)},))"]
         if step.row is None:
             names.append((f"o{i}", f"o{i}", "None"))
@@ -201,11 +222,39 @@ def _row_lines(i: int, step: _Step, xs: list[str], ps: list[str], ts: list[str],
     if isinstance(pull, Pull) and pull.asked:  # the pull is another one if an answer is
         return [f" r{i} = tape.written(primitive{i}, {given}, {primals}, {rows}, params{i}, bits{i}, shape{i}, o{i}, source)"]
     scope |= {f"pull{i}": pull, f"rest{i}": rest}
-    known = ""
-    if isinstance(pull, Pull) and pull.part is not None:
-        known = f", known_of(pull{i}, [*{primals}, o{i}])"
     tangents = [x.tangent if type(x) is Tracer else None for x in step.operands]
     numbers = "".join([f"{ts[tangents.index(m)]}, " for m in numbers])
-    operation = f"(primitive{i}, {given}, params{i}, bits{i}, shape{i})"
-    row = f"pull{i}, ({numbers}), rest{i}, {operation}, o{i}, {bool(own)}, source, {primals}"
-    return [f" r{i} = tape.row({row}{known})"]
+    kept = _kept(i, step, xs, ps, ts)
+    if kept is None:
+        known = ""
+        if isinstance(pull, Pull) and pull.part is not None:
+            known = f", known_of(pull{i}, [*{primals}, o{i}])"
+        operation = f"(primitive{i}, {given}, params{i}, bits{i}, shape{i})"
+        row = f"pull{i}, ({numbers}), rest{i}, {operation}, o{i}, {bool(own)}, source, {primals}"
+        return [f" r{i} = tape.row({row}{known})"]
+    lines = [f" r{i} = new(Tracer)", f" r{i}.owner, r{i}.primal, r{i}.tangent = trace, o{i}, len(tape.own)"]
+    lines.append(f" r{i}.source, r{i}.atom, r{i}.box = source, None, None")
+    if pull.begins:
+        lines.append(f" tape.begins = tape.begins or max(({numbers})) >= tape.first")
+    values = {"pulls": f"pull{i}", "numbers": f"({numbers})", "kept": kept, "sources": "source", "own": str(bool(own))}
+    return [*lines, *[f" tape.{column}.append({value})" for column, value in values.items()]]
+
+
+def _kept(i: int, step: _Step, xs: list[str], ps: list[str], ts: list[str]) -> str | None:
+    """What the row keeps, as text; None where `Tape.row` is to look at it."""
+    pull, _, _, own = step.row
+    if step.turned or step.primitive.turns or step.primitive.multiple or getattr(pull, "part", None) is not None:
+        return None
+    kept = []
+    for k in pull.sources:
+        if k >= len(ps):
+            if not own:
+                return None
+            kept.append(f"o{i}, ")
+            continue
+        x = step.operands[k]
+        safe = f"tape.safe({ps[k]}, {xs[k]})"
+        if type(x) is Tracer:
+            safe = f"{ps[k]} if tape.own[{ts[k]}] else {safe}"
+        kept.append(f"{safe if type(x.primal if type(x) is Tracer else x) is np.ndarray else ps[k]}, ")
+    return f"({''.join(kept)}*rest{i},)"
