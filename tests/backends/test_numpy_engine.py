@@ -434,6 +434,7 @@ SEEN_IN_LOOPS = {
 WAYS = {"plain": lambda f: f, "jit": jit, "vmap": vmap, "jvp": lambda f: lambda x: jvp(f, (x,), (x,))}
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("engine", ["numpy", "auto"])
 @pytest.mark.parametrize("kind", ["debug", "io", "io with a result", "pure"])
 @pytest.mark.parametrize("loop", SEEN_IN_LOOPS)

@@ -60,6 +60,7 @@ BODIES: dict[str, tuple[Callable[..., Any], Callable[..., Any]]] = {  # a loop o
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("body", BODIES)
 @pytest.mark.parametrize("name", COPIES)
 def test_a_copy_is_written_in_the_body_that_makes_it(name: str, body: str) -> None:

@@ -106,6 +106,7 @@ def result(f: Callable[..., Any]) -> Any:
         return type(error)
 
 
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore:grad. the output of")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", DEFINED)

@@ -122,6 +122,7 @@ def program(tmp_path: Path) -> ModuleType:
 SLOPES = {"zeros": 4.0, "truss": -9.0, "copies": 6.0, "sine": np.cos(2.0)}
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("curved", [True, False], ids=["hessians_first", "gradients"])
 @pytest.mark.parametrize("order", [*itertools.permutations(SLOPES)], ids="_".join)
 @pytest.mark.parametrize("wrapper", ["closure", "object", "method", "twice"])

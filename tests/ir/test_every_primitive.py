@@ -457,7 +457,7 @@ def needs_all(op: OpSpec) -> bool:
 
 
 @pytest.mark.filterwarnings("ignore:dtype=>.* is not supported by lfilter")  # SciPy 1.16 says so and goes on
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("op", [pytest.param(s, id=s.id) for s in SPECS])
 def test_primitive(op: OpSpec) -> None:
     chosen = [function for applies, function in CHECKS if applies(op)]

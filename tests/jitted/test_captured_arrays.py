@@ -188,6 +188,7 @@ READS: dict[str, Callable[[np.ndarray, Any], Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("values", [(5.0, 5.0, 6.0, 7.0, 8.0), (np.nan, 1.0, np.nan, np.nan), (-0.0, 0.0, -0.0)])
 @pytest.mark.parametrize("place", [2, -3, 70])
 @pytest.mark.parametrize("name", READS)

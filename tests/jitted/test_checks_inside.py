@@ -150,6 +150,7 @@ INSIDE = {
 CHECKED = [cholesky, solve, returns_inside, raises_another, calls_a_jitted_one]
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("way", [*WAYS, *INSIDE])
 @pytest.mark.parametrize("f", [*CHECKED, *[pytest.param(_tries(f), id=name) for name, f in UNREAD.items()]])
 def test_a_check_that_fails_is_seen_by_its_try(f: Any, way: str) -> None:

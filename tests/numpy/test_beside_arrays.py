@@ -656,6 +656,7 @@ known_shapes = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.share(2)
 @known_shapes
 @pytest.mark.filterwarnings("ignore")
 def test_jit(f: Callable[[Any], Any]) -> None:

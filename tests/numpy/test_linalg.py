@@ -207,6 +207,7 @@ def with_singular_values(m, n, s, complex_):
     return a if complex_ else a.real
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("complex_", [False, True])
 @pytest.mark.parametrize(("m", "n"), [(3, 3), (4, 3), (3, 4)])
 @pytest.mark.parametrize("s", [(3.0, 2.0, 0.4), (3.0, 3.0, 1e-9), (3.0, 3.0, 0.0), (3.0, 1.0, 1.0), (3.0, 2.5, 2.0)])

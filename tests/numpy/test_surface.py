@@ -124,7 +124,7 @@ class Findings:
 
 
 @pytest.mark.filterwarnings("ignore:grad. the output of .* does not depend on")
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("name", NAMES)
 def test_function(name: str) -> None:
     """Value, jit and dtype in every case; the other cells, and NumPy's own call, in the first to which they apply.

@@ -66,6 +66,7 @@ def test_literals_that_are_no_truths() -> None:
     assert names(rewritten(f, np.array([True, False]))).count("ne") == 3
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", ["lenet", "resnet", "conv2d_bias", "floyd_warshall", "cavity_flow"])
 @pytest.mark.parametrize("special", [0.0, np.inf, np.nan])
 def test_gradients_behind_masks(name: str, special: float) -> None:

@@ -94,6 +94,7 @@ def outcome(f: Callable[..., Any], *args: Any) -> Any:
         return type(error)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("read", READS)
 def test_a_list_by_every_change(read: str, change: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -111,6 +111,7 @@ WAYS: dict[str, Callable[[Any, Any, Any], Any]] = {  # jit or nothing, the class
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")

@@ -41,6 +41,7 @@ WAYS = {
 }
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("solver", SOLVERS, ids=["odeint", "RK23", "DOP853", "LSODA"])
 @pytest.mark.parametrize("way", WAYS)
 def test_unjitted_derivatives_derive_once(solver, way, monkeypatch):

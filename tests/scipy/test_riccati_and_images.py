@@ -146,6 +146,7 @@ WHOLE: dict[str, Any] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint32, np.int64, bool])
 @pytest.mark.parametrize("name", WHOLE)
 def test_images_of_whole_numbers_are_scipys(name: str, dtype: type) -> None:

@@ -47,6 +47,7 @@ WAYS: dict[str, Callable[[Callable[[Any], Any]], Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore::funcad.errors.NotCompiledWarning")
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("name", ROOTS)

@@ -276,6 +276,7 @@ def test_distances_of_integers_are_integers(f, w, dtype):
         assert j(x, y) == f(x, y, w) and type(j(x, y)) is type(f(x, y, w))
 
 
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")  # of half precision
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64])
 @pytest.mark.parametrize("name", NUMBERS)

@@ -354,6 +354,7 @@ def test_the_derivatives_of_binom_where_it_is_zero(point: tuple[float, float], p
     assert all_ways(grad(f), t) == pytest.approx([slope] * 6, rel=1e-6, abs=1e-9)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("n", [1, 2, 3, 8])
 @pytest.mark.parametrize("x", [0.0, 2 * np.pi, -4 * np.pi, 1e-7, 2 * np.pi + 1e-5, 0.2, 1.3])
 def test_derivatives_of_diric_at_its_centres_and_beside(n: int, x: float) -> None:

@@ -137,6 +137,7 @@ def number(out: Any) -> Any:
     return np.real(out.ravel() @ np.arange(1, out.size + 1)) if out.ndim else out * 1.0
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("kind", ["array", "matrix"])
 @pytest.mark.parametrize("program", PROGRAMS)
 def test_programs(program: tuple[Any, Any], kind: str) -> None:
@@ -144,6 +145,7 @@ def test_programs(program: tuple[Any, Any], kind: str) -> None:
     check(lambda x: number(ours(coo(kind, x), x)), lambda x: number(other(full(x), x)), X)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128])
 @pytest.mark.parametrize("kind", ["array", "matrix"])
 @pytest.mark.parametrize("name", KINDS)
@@ -224,6 +226,7 @@ def loads(n):
     return b
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("assemble", [appended, extended, symmetric, in_blocks, into_places])
 @pytest.mark.parametrize("make", [sp.coo_matrix, sp.csr_array])
 def test_finite_elements(assemble: Any, make: Any) -> None:

@@ -406,6 +406,7 @@ def test_a_column_has_a_vector_for_its_solution(solver, way):
     assert ours.cg(m, B[:, None])[0].shape == (N, 1)  # as JAX's
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("options", [{}, {"sigma": 0.3}], ids=["plain", "sigma"])
 @pytest.mark.parametrize("which", ["LM", "SM", "LA", "SA", "BE"])

@@ -229,6 +229,7 @@ def by_methods_in_a_list(v, t):
     return z.sum()
 
 
+@pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore:Setting the shape on a NumPy array:DeprecationWarning")  # of NumPy 2.5
 @pytest.mark.parametrize("acts", [False, True])
 @pytest.mark.parametrize("name", WRITERS)

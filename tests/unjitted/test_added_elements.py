@@ -69,6 +69,7 @@ def differences(f: Callable[[Any], Any], x: Any, t: Any) -> Any:
     return (f(x + 1e-6 * t) - f(x - 1e-6 * t)) / 2e-6
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("seed", range(40))
 def test_writes_in_any_order(seed):
     f, rng = program(seed), np.random.default_rng(seed)

@@ -105,6 +105,7 @@ def differences(f: Callable[[Any], Any], x: np.ndarray) -> np.ndarray:
     return np.array([(f(x + d) - f(x - d)) / (2 * STEP) for d in STEP * np.eye(len(x))])
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_derivatives(name: str) -> None:
     f = PROGRAMS[name]

@@ -142,6 +142,7 @@ for seed in range(12):
     CASES[f"drawn {seed}"] = drawn(seed), (0.7,)
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", CASES)
 @pytest.mark.parametrize("transform", [funcad.grad, funcad.value_and_grad, twice])
 def test_programs_are_what_they_are_without(name: str, transform: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -105,6 +105,7 @@ def same(got: Any, want: Any, dtype: Any) -> bool:
     return bool(np.allclose(got, want, rtol=tolerance, atol=tolerance, equal_nan=True))
 
 
+@pytest.mark.share(2)
 @pytest.mark.parametrize("name", WRITTEN)
 def test_an_entry_gives_what_the_rule_gives(name: str) -> None:
     assert agreeing(name, FEW)

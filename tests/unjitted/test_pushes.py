@@ -116,6 +116,7 @@ def _both(run, monkeypatch):
         return short, _seen(run)
 
 
+@pytest.mark.share(4)
 @pytest.mark.parametrize("block", range(8))
 def test_random_programs(block, monkeypatch):
     for seed in range(block * 25, block * 25 + 25):

@@ -64,7 +64,7 @@ def test_values(kernel: Kernel) -> None:
             np.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-12)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @pytest.mark.parametrize("kernel", DIFFERENTIABLE.values(), ids=DIFFERENTIABLE)
 def test_derivatives(kernel: Kernel) -> None:
     loss, rng, h = loss_of(kernel), np.random.default_rng(5), 1e-6

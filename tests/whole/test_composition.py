@@ -260,7 +260,7 @@ def test_every_transform(name: str, chain: tuple[str, ...]) -> None:
     check(name, chain)
 
 
-@pytest.mark.share(4)
+@pytest.mark.share(8)
 @parametrize([(n, c) for n, c in PAIRS if in_the_third(n, c)])
 def test_pairs_on_a_third_of_the_programs(name: str, chain: tuple[str, ...]) -> None:
     check(name, chain)

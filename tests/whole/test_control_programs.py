@@ -16,7 +16,7 @@ from tests.whole.control.transformations import TRANSFORMATIONS
 CASES = [(p, t) for p in PROGRAMS for t in TRANSFORMATIONS if applies(p, t) and (p.name, t) not in PENDING]
 
 
-@pytest.mark.share(8)
+@pytest.mark.share(12)
 @pytest.mark.parametrize(
     "program, transformation",
     [pytest.param(p, t, marks=[] if by_default(p, t) else pytest.mark.slow, id=f"{p.name}-{t}") for p, t in CASES],

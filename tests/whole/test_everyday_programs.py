@@ -310,6 +310,7 @@ PROGRAMS: dict[str, tuple[Any, Any]] = {
 }
 
 
+@pytest.mark.share(3)
 @pytest.mark.parametrize("name", PROGRAMS)
 @pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
 def test_programs_of_everyday(name: str) -> None:

@@ -25,7 +25,7 @@ def check(seed: int, kind: str, folder: Path) -> None:
     assert found is None, f"{found}\n{case}"
 
 
-@pytest.mark.share(2)
+@pytest.mark.share(4)
 @pytest.mark.parametrize("kind", KINDS)
 def test_jit_does_what_plain_python_does(kind: str, tmp_path: Path) -> None:
     for seed in range(FEW):

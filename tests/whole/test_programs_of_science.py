@@ -40,7 +40,7 @@ def compiled(f: Any) -> Any:
     return lambda x: (g(x), g(x))[1]
 
 
-@pytest.mark.share(6)
+@pytest.mark.share(10)
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_every_transformation(name: str) -> None:
     f, x = PROGRAMS[name]

@@ -454,7 +454,7 @@ def test_second_order(f):
     assert hvp(f, (X,), (V,)) == pytest.approx(expected, rel=1e-4, abs=1e-5)
 
 
-@pytest.mark.share(3)
+@pytest.mark.share(6)
 @cases
 def test_jit(f):
     compiled, slope = jit(f), jit(grad(f))
