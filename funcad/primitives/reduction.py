@@ -426,10 +426,13 @@ def _kept(x: Any, axes: tuple) -> tuple:
 
 def _tied(xp: Any, x: Any, out: Any, axes: tuple) -> tuple[Any, Any]:
     """Where x attains its extremum `out`, and how often along each reduced line (at least once)."""
-    full = xp.reshape(out, _kept(x, axes))
+    whole = xp is np and len(axes) == x.ndim
+    full = out if whole else xp.reshape(out, _kept(x, axes))
     mask = x == full
-    if x.dtype.kind in "fc" and (xp is not np or (full != full).any()):
+    if x.dtype.kind in "fc" and (xp is not np or (full != full if whole else (full != full).any())):
         mask |= (x != x) & (full != full)
+    if whole:
+        return mask, REAL(x.dtype).type(max(np.count_nonzero(mask), 1))
     count = np.add.reduce(mask, axis=axes, dtype=np.intp) if xp is np else xp.sum(mask, axis=axes)
     return mask, xp.maximum(count, 1).astype(REAL(x.dtype))
 
