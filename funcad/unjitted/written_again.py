@@ -166,7 +166,7 @@ _START = """def again(tape, operands):
  here, trace = tape.here, tape.trace
  source = here['source']
  if source is None:
-  frame, inside = getframe(3), None
+  frame, inside = getframe(2), None
   while frame is not None and (inside := internal(frame.f_code.co_filename)):
    frame = frame.f_back
   if inside is False and here['observer'] is None:

@@ -12,6 +12,7 @@ import scipy.special
 
 import funcad
 import funcad.numpy as fnp
+from funcad.numpy import joining
 from funcad.unjitted import remembered, written_again
 from funcad.unjitted.kinds import compiled
 
@@ -365,3 +366,21 @@ def test_a_number_beside_an_array_has_a_shape() -> None:
                 inside, low, high = g(x, -1.0, 1.0)
                 np.testing.assert_array_equal(inside, np.array([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0]]) * factor)
                 assert (low, high) == (2.0 * factor, 1.0 * factor)
+
+
+@pytest.mark.parametrize(
+    "call", [lambda x: np.concatenate([x, x]), lambda x: fnp.concatenate([x, x]), lambda x: joining.concatenate([x, x])]
+)
+def test_the_line_is_the_users_whoever_calls(call: Any) -> None:
+    """Through NumPy's function, or the one here: how many frames are ours differs."""
+    lines = []
+
+    def f(x: Any) -> Any:
+        for _ in range(remembered._SIGHTS + 5):
+            y = call(x)
+            code, at, _ = y.source
+            lines.append((code.co_name, [*code.co_positions()][at // 2][0]))
+        return np.sum(y)
+
+    funcad.grad(f)(np.ones(3))
+    assert set(lines) == {("<lambda>", call.__code__.co_firstlineno)}
