@@ -9,7 +9,6 @@ from __future__ import annotations
 import builtins
 import cmath
 import functools
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -23,7 +22,7 @@ from funcad.errors import InfError, NanError
 from funcad.host.devices import namespace_of
 from funcad.host.locks import locked_arrays, read_only
 from funcad.host.real_types import dtype_kind, impl_of
-from funcad.host.where import setting, state, user_source
+from funcad.host.where import setting, state, user_source, users_frame
 from funcad.ir.tracer import Tracer
 from funcad.memo import CacheLine, all_lines
 from funcad.primitives.basic_indexing import gather_p, scatter_p
@@ -169,7 +168,7 @@ def breakpoint() -> None:
     Inside jit and vmap it stops whenever the program runs, lane by lane, with the caller's local variables as they are then in
     the dict `variables`. As jax.debug.breakpoint.
     """
-    frame = sys._getframe(1)
+    frame = users_frame(1)
     if state.abstract is None:
         builtins.breakpoint()
         return

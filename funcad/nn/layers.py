@@ -15,6 +15,7 @@ import numpy as np
 from funcad import lax
 from funcad.host.real_types import is_a
 from funcad.ir.aval import dtype_of, said, shape_of
+from funcad.ir.tracer import Tracer
 from funcad.nn.activations import operand, operands, real_operand, same_dtype
 from funcad.numpy.promote import array_of, axes_of, axis_of
 from funcad.numpy.searching import take
@@ -190,7 +191,7 @@ def dropout(key: Any, x: Any, rate: float = 0.5, *, broadcast_axes: Any = (), de
     Returns
     -------
     array
-        Of the shape and dtype of x.
+        Of the shape and dtype of x; of integers, floats.
 
     Raises
     ------
@@ -227,8 +228,9 @@ def dropout(key: Any, x: Any, rate: float = 0.5, *, broadcast_axes: Any = (), de
     shape = shape_of(x)
     shared = axes_of(broadcast_axes, len(shape))
     kept = bernoulli(key, 1.0 - rate, tuple([1 if i in shared else n for i, n in enumerate(shape)]))
-    scaled = mul(x, 1.0 / (1.0 - rate)) if rate < 1 else x
-    return select(broadcast_to(kept, shape), scaled, 0.0)
+    factor = 1.0 / (1.0 - rate) if rate < 1 else 1.0
+    factor = broadcast_to(convert(factor, dtype_of(x)), shape) if type(factor) is Tracer else float(factor)
+    return select(broadcast_to(kept, shape), mul(x, factor), 0.0)
 
 
 # -- convolution layers: `funcad.lax.conv_general_dilated` with the arguments of a layer

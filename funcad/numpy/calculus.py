@@ -218,8 +218,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         if not (known and within.all()):
             inside = np.where(within, x, stop_gradient(np.clip(at, places[0], places[-1]) if period is None else x))
         result = slope * (inside - x0) + y0
-        given = concrete_value(values)
-        if type(given) is Tracer or not np.isfinite(given).all():
+        given = list(map(concrete_value, (values, nodes)))
+        if not all([type(v) is not Tracer and np.isfinite(v).all() for v in given]):
             other = slope * (inside - x1) + y1
             exact = np.where(np.equal(x, x0) | np.equal(y0, y1) & (x > x0), y0, other)
             exact = np.where(np.equal(x, x1), y1, exact)

@@ -12,7 +12,7 @@ from funcad.errors import TracerBoolConversionError
 from funcad.host.conversions import given
 from funcad.host.real_types import FLOAT32, NARROW, finfo, is_narrow
 from funcad.host.where import written_for_others
-from funcad.ir.aval import aval_of
+from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer, concrete_value, snapshot
 from funcad.numpy.dispatch import checked_options, implements, refuse, where_am_i
 from funcad.numpy.views import destination
@@ -167,4 +167,4 @@ def ldexp(x1: Any, x2: Any, /, **options: Any) -> Any:
     x, n = strong(as_array(x1)), strong(as_array(x2))
     (x,) = promote_for(np.sin, (x,))
     x, n = broadcast([x, n])
-    return arithmetic.ldexp(x, n)
+    return arithmetic.ldexp(x, broadcast_to(n, shape_of(x)))  # a number of another dtype is no scalar beside x

@@ -35,6 +35,7 @@ from funcad.show.graph import axes_of
 
 
 FIRST, LAST, SMALLEST = 0.075, 0.05, 25  # shares of the warm-up before and after the windows, and the steps of the first
+SETTLING = 10  # steps at least after the last window, in which step sizes begin anew, from ten times too large ones
 SHRINKAGE, STABLE, DECAY = 0.05, 10.0, 0.75  # of dual averaging, by its source
 PRIOR, PRIOR_DRAWS = 1e-3, 5.0  # what variances are drawn to, and as how many draws it counts
 
@@ -67,7 +68,7 @@ class StepSizes:
 
 def windows(warmup: int) -> tuple[int, list[int]]:
     """Where the first window begins, and where each of them ends; in a short warm-up there is none."""
-    begin, end = round(FIRST * warmup), warmup - round(LAST * warmup)
+    begin, end = round(FIRST * warmup), warmup - max(round(LAST * warmup), SETTLING)
     if end - begin < SMALLEST:
         return warmup, []
     ends, size = [], SMALLEST

@@ -285,7 +285,13 @@ def test_dropout() -> None:
     np.testing.assert_array_equal(lanes[1], nn.dropout(random.split(key, 3)[1], x, 0.5))
     assert nn.dropout(None, x, 0.25, deterministic=True) is x and nn.dropout(None, x, 0.0) is x
     assert np.all(nn.dropout(key, x, 1.0) == 0.0)
-    assert nn.dropout(key, x.astype(np.float32), 0.5).dtype == np.float32
+    for rate in (0.5, np.float64(0.5), np.array(0.5)):
+        for dtype in (np.float16, np.float32, np.complex64):
+            assert nn.dropout(key, x.astype(dtype), rate).dtype == dtype
+    for given in (x, x.astype(np.float32)):  # a traced rate scales what is left
+        slope = grad(lambda rate, x: np.sum(nn.dropout(key, x, rate)))(0.25, given)
+        np.testing.assert_allclose(slope, np.sum(y) / 0.75, rtol=1e-6)
+    np.testing.assert_array_equal(jit(nn.dropout)(key, x, 0.25), y)
     with pytest.raises(ValueError, match="rate"):
         nn.dropout(key, x, 1.5)
     with pytest.raises(TypeError, match="key"):

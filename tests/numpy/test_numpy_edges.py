@@ -210,6 +210,19 @@ def test_no_option_is_ignored(name: str, option: dict[str, Any]) -> None:
         jit(lambda x: getattr(fnp, name)(x, *rest, **option))(x)
 
 
+def test_gradients_of_lanes_of_ldexp_by_one_exponent() -> None:
+    np.testing.assert_array_equal(vmap(grad(lambda x: np.sum(np.ldexp(x, 2))))(np.ones((2, 3))), np.full((2, 3), 4.0))
+
+
+@pytest.mark.parametrize("nodes", [[0.0, 1.0, np.inf], [-np.inf, 0.0, 1.0]])
+def test_interp_at_infinite_nodes_is_numpys(nodes: list[float]) -> None:
+    x = np.array([0.0, 0.5, 1.0, 3.0, np.inf, -np.inf])
+    f = lambda x: np.interp(x, nodes, [1.0, 2.0, 2.0])
+    with np.errstate(all="ignore"):
+        np.testing.assert_array_equal(jvp(f, (x,), (x,))[0], f(x))
+        np.testing.assert_array_equal(jit(f)(x), f(x))
+
+
 @pytest.mark.parametrize("mode", ["reflect", "symmetric", "edge", "wrap", "mean", "linear_ramp"])
 def test_pad_refuses_to_extend_an_empty_axis(mode: str) -> None:
     options = {"reflect_type": "odd"} if mode in ("reflect", "symmetric") else {}

@@ -1,6 +1,7 @@
 """debug.print, debug.callback, debug.breakpoint, pure_callback, io_callback: once per execution, iteration and lane."""
 
 import builtins
+import sys
 
 import numpy as np
 import pytest
@@ -147,6 +148,28 @@ def test_breakpoint(monkeypatch):
     assert len(stops) == 4
     fc.vmap(f)(X)
     assert len(stops) == 7
+
+
+@pytest.mark.parametrize("way", [lambda f: f, fc.jit, lambda f: fc.jit(fc.grad(f)), lambda f: fc.grad(fc.jit(f))])
+def test_a_breakpoint_shows_the_local_variables_of_the_user(monkeypatch, way):
+    found = []
+
+    def stop():
+        frame = sys._getframe(1)
+        while frame.f_code.co_name != "f" and "variables" not in frame.f_locals:
+            frame = frame.f_back
+        found.append(frame.f_locals.get("variables", frame.f_locals))
+
+    def f(x):
+        y = x * 2.0
+        debug.breakpoint()
+        return y * x
+
+    monkeypatch.setattr(builtins, "breakpoint", stop)
+    g = way(f)
+    for x in (1.0, 2.0, 3.0):
+        g(x)
+    assert len(found) == 3 and all({"x", "y"} == {*variables} for variables in found)
 
 
 # -- pure_callback and io_callback

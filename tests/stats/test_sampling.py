@@ -135,8 +135,16 @@ def test_a_leaf_ends_the_subtrees_that_its_trailing_ones_say():
 def test_windows_cover_the_middle_of_the_warm_up():
     for warmup in range(0, 3000, 7):
         begin, ends = windows(warmup)
-        assert ends == sorted(set(ends)) and (not ends or begin < ends[0] and ends[-1] == warmup - round(0.05 * warmup))
-    assert windows(1000) == (75, [100, 150, 250, 450, 950])
+        last = warmup - max(10, round(0.05 * warmup))  # step sizes begin anew behind it
+        assert ends == sorted(set(ends)) and (not ends or begin < ends[0] and ends[-1] == last)
+    assert windows(1000) == (75, [100, 150, 250, 450, 950]) and windows(30) == (30, []) and windows(50) == (4, [40])
+
+
+@pytest.mark.parametrize("warmup", [20, 30, 50])
+def test_a_short_warm_up_leaves_step_sizes_that_fit(warmup):
+    """With three steps behind the last window, nine hundred of two thousand trajectories diverged."""
+    found = stats.sample(lambda x: -0.5 * x**2, 0.0, random.key(3), draws=100, warmup=warmup)
+    assert found.statistics["diverging"].sum() < 20 and np.all(found.step_size < 2.5)
 
 
 def test_step_sizes_are_led_to_the_acceptance_that_is_wanted():
