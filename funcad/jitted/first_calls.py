@@ -97,7 +97,7 @@ def _is_ours(f: Any) -> bool:
 
 def may_wait(core: Any) -> bool:
     """May a trace of f come later, or be given up? Not if f says what makes the first call trace; it runs if that fails."""
-    return bool(config.jit_patience) and not core.cache.at_once and not _traces(_own(core.f), set())
+    return bool(config.jit_patience) and core.cache.runs_itself() and not _traces(_own(core.f), set())
 
 
 def _own(f: Any) -> Any:

@@ -493,7 +493,7 @@ class Core:
                 if not self._runs_plainly(error, entry, args, kwargs):
                     raise
             return self.f(*args, **kwargs)
-        if entry.itself and not self.cache.at_once and self._waits(entry, leaves):
+        if entry.itself and self.cache.runs_itself() and self._waits(entry, leaves):
             return self.f(*args, **kwargs) if entry.written else plainly(self, args, kwargs, bool(entry.stores))
         if entry.stores:
             return self._replayed(args, kwargs, leaves, entry, key, tries)

@@ -288,7 +288,7 @@ class Cache:
         self.mixes = True  # may max and min select one of Python's numbers and NumPy's? See reads/selections.py
         self.chooses: bool | None = False  # are choices between numbers selections? None: they cannot be
         self.ordered = False  # has a path seen the order of keys that its signature's first path had not? See path_entries.py
-        self.at_once = False  # is the first call traced, as f itself failed at one? See first_calls.py
+        self.at_once = False  # are first calls traced, as f itself failed at one? `runs_itself` asks; see first_calls.py
         self.dead = False  # is something gone that a program depends on?
         self.dropped = 0  # programs, for that reason, since the last trace
         self.observed: OrderedDict[Signature, int] = OrderedDict()  # signatures whose first calls ran un-jitted, and how many
@@ -324,6 +324,14 @@ class Cache:
             hits = self.tick() - self._ticks_read
             self._ticks_read += 1
             return hits
+
+    def runs_itself(self, of: Any = None) -> bool:
+        """May f itself run in the place of a program or a trace? `of`: what has a `rest`, such calls, of which this is one."""
+        may = not self.at_once and (of is None or of.rest > 0)
+        if may and of is not None:
+            of.rest -= 1
+            self.account.called()
+        return may
 
     def find(self, key: Signature, leaves: list, f: Any) -> tuple[Signature, Entry | None]:
         """The program of a call and its key, to which belongs what programs of the same avals asked and were told.

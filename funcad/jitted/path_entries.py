@@ -113,14 +113,11 @@ class Resting:
         of, given = self.of, (*args, *kwargs.values()) if kwargs else args
         kinds = tuple(map(type, given))
         self.kinds = self.kinds or kinds
-        if of.rest <= 0 or config.jit_patience != self.patience or self.core.cache.at_once:
+        if open_traces or kinds != self.kinds or any([type(x) is ndarray and x.nbytes > LARGE for x in given]):
+            return self.core.enter(*args, **kwargs)
+        if config.jit_patience != self.patience or not self.core.cache.runs_itself(of):
             self.core.drop(None) if self.entry is None else self.core.upgrade(self.entry)
             return self.core.enter(*args, **kwargs)
-        large = any([type(x) is ndarray and x.nbytes > LARGE for x in given])
-        if large or open_traces or kinds != self.kinds:
-            return self.core.enter(*args, **kwargs)
-        of.rest -= 1
-        self.core.cache.account.called()
         try:
             return plainly(self.core, args, kwargs, self.entry is None or of.trie.stores)
         except Exception as error:

@@ -102,13 +102,11 @@ class Paths:
     def program(self, core: Any, in_tree: Any) -> Any:
         """What a written call runs, see jit_call.py. The paths, which are in the function's cache, must not hold that."""
         trie, run, nothing, attempt = self.trie, self.run, frozenset[int](), self.attempt.ordered_as(in_tree)
-        plain, account = attempt.are_leaves, core.cache.account
+        plain = attempt.are_leaves
 
         def consume(leaves: list[Any]) -> list[Any]:
             """Its one output is the function's result."""
-            if self.rest and not (trie.written or core.cache.at_once):
-                self.rest -= 1
-                account.called()
+            if not trie.written and core.cache.runs_itself(self):
                 given = (leaves, {}) if plain else attempt.arguments(leaves)
                 return [plainly(core, *given, trie.stores)]
             if trie.written:
@@ -124,11 +122,8 @@ class Paths:
         attempt = self.attempt.ordered_as(in_tree)
         if any_tracer(leaves) or state.abstract is not None and self.trie.has_effects:
             return self._under_traces(core, leaves, donated, attempt)
-        if self.rest and not (open_traces or core.cache.at_once):
-            self.rest -= 1
-            core.cache.account.called()
-            if not self.trie.written:
-                return plainly(core, args, kwargs, self.trie.stores)
+        if not open_traces and core.cache.runs_itself(self) and not self.trie.written:
+            return plainly(core, args, kwargs, self.trie.stores)
         if self.trie.written and not may_commit(self.trie, leaves):  # type: ignore[arg-type]
             return core.f(*args, **kwargs)
         return self.run(core, leaves, donated, bool(state.checked) or device_in_use(), attempt)
@@ -144,8 +139,7 @@ class Paths:
         """The same where no leaf is traced and none of the written ones shares memory; `careful`: programs look at operands."""
         trie, account = self.trie, core.cache.account
         account.called()
-        # may f itself run instead?
-        free = not (careful or donated or trie.has_effects or open_traces or core.cache.at_once)
+        free = not (careful or donated or trie.has_effects or open_traces) and core.cache.runs_itself()
         if free and self.tiny and config.jit_patience and not trie.written and not trie.full:
             return self._tiny_call(core, leaves, attempt)
         if free and not trie.on_device:
