@@ -8,8 +8,9 @@ by their axes. What cannot look through a view gets it as an array.
 
 Invariants: no operation does more work than before; the base's axes have the sizes that they have in the shape. Traps: a sum
 over repeated elements is not a multiple, bit for bit, and a sum over an axis of size 1 turns -0.0 into 0.0, so those axes are
-put back before the sum; between literals alone an element operation would lose its shape; NumPy's power takes short cuts for
-scalar exponents, which are not those for arrays, so it keeps a repeated literal as an array.
+put back before the sum; between literals alone an element operation would lose its shape; what has no elements raises nothing,
+while its bases may have elements; NumPy's power takes short cuts for scalar exponents, which are not those for arrays, so it
+keeps a repeated literal as an array.
 """
 
 from __future__ import annotations
@@ -163,6 +164,8 @@ class _Push:
         if any([v.axes != axes for v in shaped]):
             covered = {a for v in shaped for a in v.axes}
             axes = tuple([a for a in sorted(covered) if out.shape[a] != 1]) or (max(covered),)
+        if 0 in out.shape and all([out.shape[a] for a in axes]):
+            axes = (*axes, out.shape.index(0))
         literals = equation.primitive is not pow_p
         operands = [
             a if type(a) is Literal else v.base if type(v.base) is Literal and literals else self.laid_out(v, axes)

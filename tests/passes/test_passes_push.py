@@ -23,6 +23,7 @@ from funcad.primitives.contraction import dot_general_p
 from funcad.primitives.conversion import convert
 from funcad.primitives.reduction import reduce_all, reduce_any, reduce_max, reduce_prod, reduce_sum
 from funcad.primitives.shape import broadcast_in_dim, reshape, slice_p, transpose
+from funcad.primitives.transcendental import pow_p
 from tests.agreement import assert_agree, same_bits
 
 rng = np.random.default_rng(0)
@@ -254,6 +255,14 @@ def test_random_products(seed: int) -> None:
         return dot_general_p(*xs, dimension_numbers=numbers)
 
     pushed(f, *args, exact=False)
+
+
+@pytest.mark.parametrize("shape", [(), (3,)])
+def test_what_has_no_elements_is_computed_of_none(shape: tuple) -> None:
+    """-1 to the power of -1, of integers, would raise."""
+    x, spread = np.full(shape, -1), {"shape": (3, 0), "axes": tuple(range(len(shape)))}
+    f = lambda x, y: pow_p(broadcast_in_dim(x, **spread), broadcast_in_dim(y, **spread))
+    assert pushed(f, x, x)["pow"] == 1
 
 
 def test_hessian_of_rosenbrock() -> None:
