@@ -20,12 +20,12 @@ from funcad.host.real_types import of_reduction
 from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, Reduction, Said
 from funcad.primitives.arithmetic import add, div, maximum, mul, square_p, sub
-from funcad.primitives.comparison import and_, eq, isfinite, isnan, or_, select
+from funcad.primitives.comparison import and_, eq, isnan, ne, or_, select
 from funcad.primitives.conversion import convert
 from funcad.primitives.families import BOOL, REAL, implementation, kept_axes, reduce_sum, reduced_aval, structural
 from funcad.primitives.families import reduce_sum_p as reduce_sum_p
 from funcad.primitives.shape import batched_with, broadcast_in_dim, next_axes, next_axis
-from funcad.primitives.transcendental import exp
+from funcad.primitives.transcendental import difference_p, logistic
 
 # -- cumulative sums, products, maxima, minima and logsumexps along one axis, forwards or in reverse
 #
@@ -79,7 +79,7 @@ shift_p = Primitive(
 )
 
 
-def shift(x: Any, axis: int, *, reverse: bool = False, fill: int = 0) -> Any:
+def shift(x: Any, axis: int, *, reverse: bool = False, fill: float = 0) -> Any:
     """x moved by one along an axis: out[k] = x[k-1] (x[k+1] in reverse), and `fill` at the free end."""
     return shift_p(x, axis=axis, reverse=reverse, fill=fill)
 
@@ -303,11 +303,9 @@ cummin_p = _cumulative("cummin", np.minimum, _running_extremum_jvp)
 
 
 def _cumlogsumexp_jvp(tangents: Any, out: Any, x: Any, *, axis: int, reverse: bool) -> Any:
-    mask = isfinite(out)
-    level = keep(out, mask)  # where nothing but -inf was summed yet, weights are exp(-inf - 0) = 0 instead of NaN
-    previous = shift(out, axis, reverse=reverse)
-    decay = keep(exp(sub(previous, level)), shift(mask, axis, reverse=reverse))  # False at the free end
-    return linear_recurrence(mul(tangents[0], exp(sub(x, level))), decay, axis, reverse)
+    previous = keep(shift(out, axis, reverse=reverse, fill=-inf), ne(out, -inf))  # of -inf alone, weights are 0
+    weight, decay = logistic(difference_p(x, previous)), logistic(difference_p(previous, x))  # as of logaddexp
+    return linear_recurrence(mul(tangents[0], weight), decay, axis, reverse)
 
 
 cumlogsumexp_p = _cumulative("cumlogsumexp", np.logaddexp, _cumlogsumexp_jvp)

@@ -96,6 +96,26 @@ def test_logsumexp_of_nothing_yet():
     np.testing.assert_allclose(c.cumlogsumexp(large, 0), [1000.0, 1000.0 + np.log(2.0)])
 
 
+@pytest.mark.parametrize("reverse", [False, True])
+@pytest.mark.parametrize("at", range(3))
+@pytest.mark.parametrize("special", [np.inf, np.nan])
+@pytest.mark.filterwarnings("ignore:invalid value")
+def test_logsumexp_beside_infinity_and_nan(special: float, at: int, reverse: bool) -> None:
+    """As of a chain of logaddexp: infinity takes all, equal ones share; what NaN was summed into has no derivative."""
+    x = np.array([1.0, 2.0, 3.0])
+    x[at] = special
+    f = lambda x: c.cumlogsumexp(x, 0, reverse)
+    chain = lambda x: np.flip(np.logaddexp.accumulate(np.flip(x))) if reverse else np.logaddexp.accumulate(x)
+    known = ~np.isnan(chain(x))
+    for derivative in (funcad.jacfwd, funcad.jacrev):
+        found = derivative(f)(x)
+        np.testing.assert_allclose(found[known], derivative(chain)(x)[known])
+        assert np.isnan(found[~known]).all()
+    if special == np.inf:
+        x[:] = np.inf
+        np.testing.assert_allclose(funcad.jacrev(f)(x), funcad.jacrev(chain)(x))
+
+
 @pytest.mark.parametrize("shape", [(7,), (7, 1), (7, 3), (7, 40), (1, 2), (0, 2), (2, 0)])
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8", "g", "c8", "c16"])
 def test_recurrence_in_every_way(shape, dtype):
