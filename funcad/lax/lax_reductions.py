@@ -252,9 +252,8 @@ def reduce_window(
         raise ValueError(f"lax.reduce_window: all parameters need one positive entry for each axis of {said(x)}")
     if shape_of(init) != ():
         raise TypeError(f"lax.reduce_window: init_value must be a scalar, got {said(init)}")
-    spread = [convolution.dilated(n, b) for n, b in zip(shape, base)]
     reach = [convolution.dilated(k, d) for k, d in zip(size, dilation)]
-    pads = padding_pairs(spread, reach, strides, padding)
+    pads = padding_pairs(shape, reach, strides, padding)  # whatever is between the elements
     name = _monoid(computation, dtype_of(x))
     if name in _WINDOWS:
         result = _WINDOWS[name](x, window=size, strides=strides, padding=pads, base_dilation=base, window_dilation=dilation)

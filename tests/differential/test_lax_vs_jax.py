@@ -390,7 +390,9 @@ for name, init in (("add", 0.0), ("max", -np.inf), ("min", np.inf), ("mul", 1.0)
         normal(4, 5),
         grad=name == "add",
     )
-case("reduce_window-same-base", lambda l, x: l.reduce_window(x, 0.0, l.add, (3,), (2,), "SAME", (2,)), normal(5))
+for size in (2, 5):
+    same = lambda l, x: l.reduce_window(x, 0.0, l.add, (3,), (2,), "SAME", (2,))
+    case(f"reduce_window-same-base-{size}", same, normal(size))
 case(
     "reduce_window-init", lambda l, x: l.reduce_window(x, 0.5, l.max, (2, 2), (1, 1), padding="SAME"), normal(4, 5), grad=False
 )

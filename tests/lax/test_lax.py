@@ -247,6 +247,14 @@ def test_reduce_window_of_any_monoid():
     check_grads(lambda x: lax.reduce_window(x, 1.0, lax.mul, (3,), padding=[(1, 1)]), (x,), order=2)
 
 
+@pytest.mark.parametrize("combine", [lax.add, lambda a, b: a + b])
+@pytest.mark.parametrize("padding, expected", [("SAME", [3.0]), ("SAME_LOWER", [1.0])])
+def test_same_padding_of_windows_knows_nothing_of_holes(combine, padding, expected):
+    """As in JAX, and as for convolutions: the result has the size that it has without base_dilation, if that is met."""
+    out = lax.reduce_window(np.array([1.0, 2.0]), 0.0, combine, (3,), (2,), padding, base_dilation=(2,))
+    np.testing.assert_array_equal(out, expected)
+
+
 def test_conv_transpose_is_the_transpose_of_conv():
     k = normal(3, 2, 4, 5)
     x = normal(2, 4, 6, 4, seed=1)
