@@ -308,14 +308,21 @@ def scale_by_schedule(step_size: Callable[[Any], Any]) -> GradientTransformation
 
 
 @described
-def scale_by_learning_rate(learning_rate: Any) -> GradientTransformation:
-    """Multiply by -learning_rate: a number (which may be traced), or a schedule.
+def scale_by_learning_rate(learning_rate: Any = None, *, flip_sign: bool = True) -> GradientTransformation:
+    """Multiply by -learning_rate: a number (which may be traced), or a schedule; None: updates stay as they are.
+
+    With `flip_sign=False` by learning_rate itself. As optax's.
 
     >>> import numpy as np
     >>> scale_by_learning_rate(0.1).update(np.ones(2), EmptyState())[0]
     array([-0.1, -0.1])
     """
-    return scale_by_schedule(lambda count: -learning_rate(count)) if callable(learning_rate) else scale(-learning_rate)
+    if learning_rate is None:
+        return stateless(lambda updates, _: updates)
+    sign = -1 if flip_sign else 1
+    if callable(learning_rate):
+        return scale_by_schedule(lambda count: sign * learning_rate(count))
+    return scale(sign * learning_rate)
 
 
 class TraceState(NamedTuple):

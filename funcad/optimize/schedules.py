@@ -34,10 +34,13 @@ def polynomial_schedule(
 ) -> Schedule:
     """From init_value to end_value as (1 - t)**power, t going from 0 to 1 in `transition_steps` from `transition_begin` on.
 
+    Without steps (0, or fewer) it stays init_value, as optax's.
+
     >>> polynomial_schedule(1.0, 0.0, 2, 4)(2)
     np.float64(0.25)
     """
-    _positive("polynomial_schedule", "transition_steps", transition_steps)
+    if transition_steps <= 0:
+        return constant_schedule(init_value)
 
     def schedule(count: Any) -> Any:
         left = 1.0 - fnp.clip(count - transition_begin, 0, transition_steps) / transition_steps
@@ -49,7 +52,8 @@ def polynomial_schedule(
 def linear_schedule(init_value: Any, end_value: Any, transition_steps: int, transition_begin: int = 0) -> Schedule:
     """From init_value to end_value on a straight line, constant before and after.
 
-    It takes `transition_steps` steps from the count `transition_begin` on. Returns a function of the count; as optax's.
+    It takes `transition_steps` steps from the count `transition_begin` on; without steps (0, or fewer) it stays init_value.
+    Returns a function of the count; as optax's.
 
     >>> linear_schedule(0.0, 1.0, 4)(1)
     np.float64(0.25)
@@ -90,11 +94,11 @@ def exponential_decay(
     Raises
     ------
     ValueError
-        transition_steps is not positive.
+        transition_steps is not positive, or decay_rate is 0.
 
     Notes
     -----
-    As `optax.exponential_decay`.
+    As `optax.exponential_decay`, which gives init_value at every count in the place of the two errors.
 
     Examples
     --------
@@ -110,6 +114,11 @@ def exponential_decay(
     cosine_decay_schedule, warmup_cosine_decay_schedule, sgd
     """
     _positive("exponential_decay", "transition_steps", transition_steps)
+    if type(decay_rate) in (int, float) and decay_rate == 0:
+        raise ValueError(
+            "exponential_decay: a decay_rate of 0 leaves nothing after the start.\n"
+            "Remedy: piecewise_constant_schedule(init_value, {count: 0.0}), or constant_schedule(init_value)."
+        )
 
     def schedule(count: Any) -> Any:
         done = fnp.maximum(count - transition_begin, 0) / transition_steps
@@ -221,7 +230,7 @@ def warmup_cosine_decay_schedule(
             "which it includes"
         )
     alpha = 0.0 if type(peak_value) in (int, float) and peak_value == 0.0 else end_value / peak_value
-    rise = linear_schedule(init_value, peak_value, warmup_steps) if warmup_steps else constant_schedule(peak_value)
+    rise = linear_schedule(init_value, peak_value, warmup_steps)
     fall = cosine_decay_schedule(peak_value, decay_steps - warmup_steps, alpha, exponent)
     return join_schedules([rise, fall], [warmup_steps])
 

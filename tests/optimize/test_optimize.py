@@ -222,9 +222,26 @@ def test_schedules() -> None:
     np.testing.assert_allclose(grad(lambda peak: optimize.linear_schedule(0.0, peak, 4)(3))(1.0), 0.75)
 
 
+def test_schedules_without_steps_stay_where_they_begin() -> None:
+    for steps in (0, -3):
+        assert optimize.linear_schedule(0.25, 1.0, steps)(7) == optimize.polynomial_schedule(0.25, 1.0, 2, steps)(7) == 0.25
+    warm = optimize.warmup_cosine_decay_schedule(0.0, 1.0, 0, 10)
+    np.testing.assert_allclose([warm(0), warm(5), warm(10)], [1.0, 0.5, 0.0])
+
+
+def test_a_learning_rate_may_keep_the_sign_or_be_none() -> None:
+    once = lambda scaled: scaled.update(2.0, scaled.init(2.0))[0]
+    rate = optimize.scale_by_learning_rate
+    assert once(rate(0.5)) == -1.0 and once(rate(0.5, flip_sign=False)) == 1.0 and once(rate(None)) == once(rate()) == 2.0
+    schedule = optimize.constant_schedule(0.5)
+    assert once(rate(schedule)) == -1.0 and once(rate(schedule, flip_sign=False)) == 1.0
+
+
 def test_schedules_refuse_what_cannot_be() -> None:
     with pytest.raises(ValueError, match="transition_steps"):
-        optimize.linear_schedule(0.0, 1.0, 0)
+        optimize.exponential_decay(1.0, 0, 0.5)
+    with pytest.raises(ValueError, match="Remedy: piecewise_constant"):
+        optimize.exponential_decay(1.0, 10, 0.0)
     with pytest.raises(ValueError, match="decay_steps"):
         optimize.warmup_cosine_decay_schedule(0.0, 1.0, 10, 10)
     with pytest.raises(ValueError, match="boundary"):
