@@ -536,16 +536,21 @@ def with_aux(f: Callable[..., Any], box: dict) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def both(*args: Any, **kwargs: Any) -> Any:
-        out = runs(f)(*args, **kwargs)
-        if not (isinstance(out, tuple) and len(out) == 2):
-            raise TypeError(
-                f"with has_aux=True, {name_of(f)} must return a pair (output, aux); it returned {said(out)}.\n"
-                "Remedy: return output, aux; more than one auxiliary value is one tuple, (output, (a, b))."
-            )
+        out = checked_pair(f, runs(f)(*args, **kwargs))
         box["n"] = tree.structure(out[0]).num_leaves
         return out
 
     return both
+
+
+def checked_pair(f: Any, out: Any, what: str = "output") -> tuple[Any, Any]:
+    """What f has returned with has_aux=True: a tuple of two, or a list."""
+    if not (isinstance(out, (tuple, list)) and len(out) == 2):
+        raise TypeError(
+            f"with has_aux=True, {name_of(f)} must return a pair ({what}, aux); it returned {said(out)}.\n"
+            f"Remedy: return {what}, aux; more than one auxiliary value is one tuple, ({what}, (a, b))."
+        )
+    return out[0], out[1]
 
 
 class AbstractOutput:

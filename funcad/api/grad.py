@@ -31,9 +31,9 @@ from funcad.unjitted.tape import Tape
 from funcad.writes.plain import lent_to
 
 from funcad.api.border import (  # isort: skip
-    Remade, api, argument_aval, binds, called, check_function, check_leaves, check_second, derivative_of, dress_as,
-    flat_values, is_method, is_of, name_of, normalize_argnums, of_method, positional_names, runs, seed_beside, to_close_up,
-    unshared, with_compiled, zeros_for,
+    Remade, api, argument_aval, binds, called, check_function, check_leaves, check_second, checked_pair, derivative_of,
+    dress_as, flat_values, is_method, is_of, name_of, normalize_argnums, of_method, positional_names, runs, seed_beside,
+    to_close_up, unshared, with_compiled, zeros_for,
 )
 
 tree = OnDemand("funcad.tree")
@@ -364,12 +364,7 @@ class Gradient(Remade):
             named.clear()
             aux_leaves: list[Any] = []
             if self.has_aux:
-                if not (isinstance(out, tuple) and len(out) == 2):
-                    raise TypeError(
-                        f"with has_aux=True, {name_of(f)} must return a pair (output, aux); it returned {said(out)}.\n"
-                        "Remedy: return output, aux; more than one auxiliary value is one tuple, (output, (a, b))."
-                    )
-                out, aux = out
+                out, aux = checked_pair(f, out)
                 aux_leaves, box["aux"] = flat_values(aux)
             out = _array_behind(out)
             number = self._number(out)

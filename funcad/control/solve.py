@@ -17,7 +17,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from funcad import tree
-from funcad.api.border import api, name_of, own_memory
+from funcad.api.border import api, checked_pair, own_memory
 from funcad.backends.engines import run_jaxpr
 from funcad.control.body import check_structure, prepare, strengthened
 from funcad.control.call import call, call_p, coerce, interned, rewire, scatter
@@ -229,12 +229,7 @@ def _solution_of(
     """The leaves of what a solver returned, its auxiliary output behind the solution."""
     aux: list[Any] = []
     if has_aux:
-        if not (isinstance(out, tuple) and len(out) == 2):
-            raise TypeError(
-                f"{vectors.what}: with has_aux=True, {name_of(f)} must return a pair (solution, aux); it returned "
-                f"{type(out).__name__}"
-            )
-        out, rest = out
+        out, rest = checked_pair(f, out, "solution")
         aux, structure = prepare(vectors.what, rest, "aux")
         aux_tree[:] = [structure]
     return [*vectors.flat(out, "the solution"), *aux]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from funcad import tree
-from funcad.api.border import api, name_of, normalize_argnums, positional_names
+from funcad.api.border import api, checked_pair, name_of, normalize_argnums, positional_names
 from funcad.diagnosis.recording import Read, RecordedOperation, Recording, array, follow, same_bits
 from funcad.host.devices import namespace_of, restore_warnings, suppress_warnings
 from funcad.ir.aval import Stack, aval_of, is_inexact
@@ -505,10 +505,7 @@ def diagnose(f: Callable[..., Any], argnums: int | Sequence[int] | None, has_aux
             given, keywords = in_tree.unflatten(xs)
             out = f(*given, **keywords)
             if has_aux:
-                if not (isinstance(out, tuple) and len(out) == 2):
-                    got = type(out).__name__
-                    raise TypeError(f"with has_aux=True, {name_of(f)} must return a pair (output, aux); it returned {got}")
-                out = out[0]
+                out = checked_pair(f, out)[0]
             return [x for x in tree.leaves(out) if _is_array(x)]
 
         try:

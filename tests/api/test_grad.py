@@ -44,6 +44,18 @@ def test_argnames():
         fc.grad(f, argnums=1, argnames="y")(2.0, 3.0, z=5.0)
 
 
+def test_a_pair_with_aux_may_be_a_list():
+    """As in JAX: a function that computes both in a comprehension gives one."""
+    f = lambda x: [x**2, 3 * x]
+    assert fc.grad(f, has_aux=True)(2.0) == (4.0, 6.0) and fc.value_and_grad(f, has_aux=True)(2.0) == ((4.0, 6.0), 4.0)
+    assert fc.jvp(f, (2.0,), (1.0,), has_aux=True) == (4.0, 4.0, 6.0) and fc.vjp(f, 2.0, has_aux=True)[2] == 6.0
+    for g in (fc.jacfwd(f, has_aux=True), fc.jacrev(f, has_aux=True), fc.jit(fc.grad(f, has_aux=True))):
+        assert g(2.0) == (4.0, 6.0)
+    assert fc.hessian(f, has_aux=True)(2.0) == (2.0, 6.0)
+    solve = lambda f, x: [x / 2, 7.0]
+    assert fc.custom_root(lambda y: 2 * y - 4.0, 4.0, solve, lambda g, y: y / g(1.0), has_aux=True) == (2.0, 7.0)
+
+
 @pytest.mark.parametrize("argnums, text", [(2, "out of range"), ((0, 0), "twice"), ("x", "int or a sequence")])
 def test_bad_argnums(argnums, text):
     with pytest.raises((ValueError, TypeError), match=text):

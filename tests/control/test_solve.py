@@ -187,7 +187,8 @@ def test_errors_word_for_word():
         return x
 
     assert raised(custom_root, lambda x: x, 1.0, solve, solve, has_aux=True) == (
-        "custom_root: with has_aux=True, solve must return a pair (solution, aux); it returned float64"
+        "with has_aux=True, solve must return a pair (solution, aux); it returned the float64 1.0.\n"
+        "Remedy: return solution, aux; more than one auxiliary value is one tuple, (solution, (a, b))."
     )
     assert raised(custom_root, lambda x: {"a": x}, 1.0, solve, solve) == (
         "custom_root: f(x) must have the structure of initial_guess.\n"

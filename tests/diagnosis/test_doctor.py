@@ -376,6 +376,7 @@ def test_results_that_are_not_one_number():
     assert "vjp with ones" in report.remark and report.result == "(f64[2], f64[], i64[])"
     assert argument(report).gradient == "finite"
     assert doctor(lambda x: (x * 2.0, {"log": np.floor(x)}), has_aux=True)(2.5).result == "f64[] = 5.0"
+    assert doctor(lambda x: [x * 2.0, np.floor(x)], has_aux=True)(2.5).result == "f64[] = 5.0"
     with pytest.raises(TypeError, match="must return a pair"):
         doctor(lambda x: x, has_aux=True)(1.0)
 
