@@ -138,7 +138,8 @@ def _rows_of_zeros(x: Any, size: int) -> np.ndarray:
     return np.zeros((size, *zeros.shape), zeros.dtype)
 
 
-def _selected(f: Callable[..., Any], argnums: Any, args: tuple, kwargs: dict, what: str) -> tuple[Any, Any, bool]:
+def selected(f: Callable[..., Any], argnums: Any, args: tuple, kwargs: dict, what: str) -> tuple[Any, Any, bool]:
+    """f as a function of the arguments that are chosen, these, and whether it is a single one."""
     positions, single = normalize_argnums(0 if argnums is None else argnums, len(args), what)
     if len(positions) == len(args) == 1 and not kwargs:
         return f, args, single
@@ -219,7 +220,7 @@ def _forward(
 ) -> Transformed:
     @api
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
-        partial, chosen, single = _selected(f, argnums, args, kwargs, what)
+        partial, chosen, single = selected(f, argnums, args, kwargs, what)
         _check(f, chosen, holomorphic, what, "argument")
         found = linearized(partial, chosen, has_aux, what, True)
         out = found.out
@@ -253,7 +254,7 @@ def _reverse(
 ) -> Transformed:
     @api
     def jacobian_function(*args: Any, **kwargs: Any) -> Any:
-        partial, chosen, single = _selected(f, argnums, args, kwargs, what)
+        partial, chosen, single = selected(f, argnums, args, kwargs, what)
         _check(f, chosen, holomorphic, what, "argument", allow_int, either=True)
         found = linearized(partial, chosen, has_aux, what, True, True)
         out = found.out

@@ -21,8 +21,8 @@ import numpy as np
 
 from funcad import random, tree
 from funcad import sparse as _sparse
-from funcad.api.border import OutTree, Transformed, api, check_leaves, flat_function, name_of, own_memory
-from funcad.api.jacobian import hvp
+from funcad.api.border import OutTree, Transformed, api, check_leaves, check_second, flat_function, name_of, own_memory
+from funcad.api.jacobian import hvp, selected
 from funcad.api.vmap import vmap
 from funcad.errors import NonDifferentiableInputError, NonScalarOutputError, TangentMismatchError
 from funcad.host.devices import restore_warnings, suppress_warnings
@@ -173,13 +173,15 @@ class _Carried(NamedTuple):
 
 
 @api
-def laplacian(f: Callable[..., Any]) -> Callable[..., Any]:
-    """The Laplacian of f: the sum of its second derivatives in all elements of its first argument.
+def laplacian(f: Callable[..., Any], argnums: int | Sequence[int] | None = None) -> Callable[..., Any]:
+    """The Laplacian of f: the sum of its second derivatives in all elements of an argument.
 
     Parameters
     ----------
     f : callable
         A function of arrays or numbers, or containers of them, and of further arguments, with any output.
+    argnums : int or sequence of ints, optional
+        In which argument, by default the first; of several, the sum is over the elements of all.
 
     Returns
     -------
@@ -189,7 +191,7 @@ def laplacian(f: Callable[..., Any]) -> Callable[..., Any]:
     Raises
     ------
     NonDifferentiableInputError
-        When it is called with a first argument that is not real.
+        When it is called with such an argument that is not real.
 
     Notes
     -----
@@ -201,6 +203,8 @@ def laplacian(f: Callable[..., Any]) -> Callable[..., Any]:
     >>> import numpy as np, funcad
     >>> funcad.laplacian(lambda x: np.sum(x**3) + x[0] * x[1])(np.array([1.0, 2.0]))
     np.float64(18.0)
+    >>> float(funcad.laplacian(lambda x, y: x**3 * y**2, argnums=(0, 1))(1.0, 2.0))
+    26.0
     >>> harmonic = funcad.jit(funcad.laplacian(lambda x, scale: scale * (x[0] ** 2 - x[1] ** 2)))
     >>> float(harmonic(np.array([1.0, 2.0]), 5.0))
     0.0
@@ -209,19 +213,27 @@ def laplacian(f: Callable[..., Any]) -> Callable[..., Any]:
     --------
     hessian_diagonal, hessian, jet
     """
+    check_second(f, argnums, "laplacian", "argnums")
 
     @api
-    def laplacian_of(x: Any, *args: Any) -> Any:
+    def laplacian_of(*args: Any, **kwargs: Any) -> Any:
+        g, x = _of_chosen(f, argnums, args, kwargs, "laplacian")
         vector = Vector("laplacian: the argument", x, given=True)
         _check_real(vector, x, "laplacian")
         columns = _columns(vector, x)
-        jaxpr, consts, store, leaves = traced_at(lambda x: f(x, *args), (x,), "laplacian")
+        jaxpr, consts, store, leaves = traced_at(g, (x,), "laplacian")
         inputs = [*map(_Carried, consts), *[_Carried(v, c, None) for v, c in zip(leaves, columns)]]
         results = _run(jaxpr, inputs, vector.size)
         values = [zeros_like(r.value) if r.laplacian is None else r.laplacian for r in results]
         return store.tree.unflatten(own_memory(values, [*consts, *leaves]))
 
-    return Transformed(laplacian_of, f, functools.partial(laplacian))
+    return Transformed(laplacian_of, f, functools.partial(laplacian, argnums=argnums))
+
+
+def _of_chosen(f: Any, argnums: Any, args: tuple, kwargs: dict, what: str) -> tuple[Any, Any]:
+    """f as a function of one value, and that value: the argument that is chosen, or the tuple of several."""
+    partial, chosen, single = selected(f, argnums, args, kwargs, what)
+    return (partial, chosen[0]) if single else (functools.wraps(partial)(lambda xs: partial(*xs)), chosen)
 
 
 def _check_real(vector: Vector, x: Any, what: str) -> None:
@@ -329,14 +341,16 @@ def _second(
 
 @api
 def hessian_diagonal(
-    f: Callable[..., Any], *, method: str = "jet", key: Any = None, samples: int = 1
+    f: Callable[..., Any], argnums: int | Sequence[int] | None = None, *, method: str = "jet", key: Any = None, samples: int = 1
 ) -> Callable[..., Any]:
-    """The second derivative of f in each element of its first argument.
+    """The second derivative of f in each element of an argument.
 
     Parameters
     ----------
     f : callable
         A function whose output is one real number of shape ().
+    argnums : int or sequence of ints, optional
+        In which argument, by default the first.
     method : {"jet", "sparse", "hutchinson"}
         "jet", the default, is exact: one series of second order for each element, all at once. "sparse" is exact, too:
         it colours the Hessian (`funcad.sparse`), for functions of which each term reads few elements. "hutchinson"
@@ -349,14 +363,15 @@ def hessian_diagonal(
     Returns
     -------
     callable
-        It takes the arguments of f. The result has the structure, shapes and dtypes of the first argument.
+        It takes the arguments of f. The result has the structure, shapes and dtypes of the argument; for a sequence of
+        `argnums` it is a tuple.
 
     Raises
     ------
     NonScalarOutputError
         When it is called, and f does not return one number.
     NonDifferentiableInputError
-        When it is called with a first argument that is not real.
+        When it is called with such an argument that is not real.
     ValueError
         There is no such method.
 
@@ -383,15 +398,17 @@ def hessian_diagonal(
         raise ValueError(f"hessian_diagonal: method must be 'jet', 'sparse' or 'hutchinson', got {method!r}")
     if (method == "hutchinson") != (key is not None):
         raise TypeError("hessian_diagonal: method='hutchinson' needs key=funcad.random.key(seed), and only that takes one")
+    check_second(f, argnums, "hessian_diagonal", "argnums")
 
     @api
-    def diagonal_of(x: Any, *args: Any) -> Any:
+    def diagonal_of(*args: Any, **kwargs: Any) -> Any:
+        of_chosen, x = _of_chosen(f, argnums, args, kwargs, "hessian_diagonal")
         vector = Vector("hessian_diagonal: the argument", x, given=True)
         _check_real(vector, x, "hessian_diagonal")
         start = vector.flat(x)
 
         def g(v: Any) -> Any:
-            value = f(vector.tree(v), *args)
+            value = of_chosen(vector.tree(v))
             if tree.structure(value) != tree.structure(0.0) or shape_of(value) != ():
                 raise NonScalarOutputError(
                     f"hessian_diagonal: f must return one number, got {value!r}.\nRemedy: np.sum; laplacian takes any."
@@ -407,4 +424,5 @@ def hessian_diagonal(
         basis, still = on_device_of([np.eye(vector.size, dtype=vector.dtype), np.zeros(vector.size, vector.dtype)], [start])
         return vector.tree(vmap(lambda e: jet(g, (start,), ([e, still],))[1][1])(basis))
 
-    return Transformed(diagonal_of, f, functools.partial(hessian_diagonal, method=method, key=key, samples=samples))
+    options = {"argnums": argnums, "method": method, "key": key, "samples": samples}
+    return Transformed(diagonal_of, f, functools.partial(hessian_diagonal, **options))

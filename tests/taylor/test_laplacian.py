@@ -70,6 +70,25 @@ def test_diagonal_of_a_hessian(method: str) -> None:
     assert found["b"] == 0.0
 
 
+def test_of_the_arguments_that_are_chosen() -> None:
+    f = lambda x, y, scale=1.0: scale * np.sum(x**2) * np.sum(np.sin(y))
+    Y = np.array([0.3, 0.5])
+    for given in (0, 1, -1, (0,), (1, 0), [0, 1]):
+        blocks = hessian(f, argnums=given)(X, Y, scale=3.0)
+        single = type(given) is int
+        blocks = [blocks] if single else [row[i] for i, row in enumerate(blocks)]
+        diagonals = [np.diag(block) for block in blocks]
+        for g in (laplacian(f, given), jit(laplacian(f, argnums=given))):
+            np.testing.assert_allclose(g(X, Y, scale=3.0), sum(map(np.sum, diagonals)))
+        for method in ("jet", "sparse"):
+            found = hessian_diagonal(f, given, method=method)(X, Y, scale=3.0)
+            assert type(found) is (np.ndarray if single else tuple)
+            for a, b in zip([found] if single else found, diagonals, strict=True):
+                np.testing.assert_allclose(a, b, atol=1e-12)
+    assert laplacian(f, argnums=())(X, Y) == 0.0 and hessian_diagonal(f, argnums=())(X, Y) == ()
+    assert vmap(hessian_diagonal(lambda x, y: x**2 * y, 1))(X, X).tolist() == [0.0] * 4
+
+
 def test_estimated_diagonal() -> None:
     f = lambda x: np.sum(x**4) + 0.1 * x[0] * x[1]
     found = hessian_diagonal(f, method="hutchinson", key=funcad.random.key(0), samples=400)(X)
@@ -131,6 +150,8 @@ def test_what_is_refused() -> None:
         (lambda: laplacian(np.sum)(np.array([1j, 2])), NonDifferentiableInputError),
         (lambda: hessian_diagonal(np.sin)(X), NonScalarOutputError),
         (lambda: hessian_diagonal(np.sum, method="exact"), ValueError),
+        (lambda: laplacian(np.multiply, argnums=2)(X, X), ValueError),
+        (lambda: hessian_diagonal(np.sum, X), TypeError),  # for hessian_diagonal(np.sum)(X)
         (lambda: hessian_diagonal(np.sum, method="hutchinson"), TypeError),
         (lambda: hessian_diagonal(np.sum, key=funcad.random.key(0)), TypeError),
     ]
