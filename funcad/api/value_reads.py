@@ -101,11 +101,19 @@ def shown_value(x: Value, text: bool = True) -> Value:
         return value
     recorder, observer = value.owner.recorder, state.observer
     shown: Value = value if recorder is None else recorder.shown(value, text)
-    if shown is value and text and observer is not None and value.owner is observer.trace:
+    if shown is value and text and observer is not None and _is_of(observer, value):
         if observer.inputs:  # a number is one that was to be an input
             raise observer.not_placed()
         observer.refuse("the text of a traced array is made" if value.aval.shape else "the text of a traced value is made")
     return value if shown is value else shown_value(shown, text)
+
+
+def _is_of(observer: Any, x: Tracer) -> bool:
+    """Is x a value of the function that is traced, or of what runs once in each of its runs?"""
+    if x.owner is observer.trace:
+        return True
+    inside = observer.trace is not None and x.owner.level > observer.trace.level
+    return inside and bool(observer.runs_once("makes a text of a traced value"))
 
 
 def _offers(name: str) -> bool:

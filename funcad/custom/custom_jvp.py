@@ -39,6 +39,7 @@ from funcad.ir.primitive import Primitive
 from funcad.ir.trace import plain_values, trace_function
 from funcad.ir.tracer import Tracer
 from funcad.primitives.arithmetic import add
+from funcad.unjitted.strides import Given
 
 from funcad.control.rules import (  # isort: skip
     CustomCall, CustomRule, Target, is_following, on_values, recorder, refuse_outside, refuse_tracers,
@@ -60,7 +61,8 @@ def traced_body(call: CustomCall) -> tuple[Jaxpr, list[Any], Any]:
         return out
 
     what = f"{call.target.kind} function {call.name}"
-    jaxpr, consts = trace_function(flat, call.avals, name=what, staging=True, errstate="refused")
+    given = Given(call.leaves)
+    jaxpr, consts = trace_function(flat, call.avals, name=what, staging=True, errstate="refused", given=given)
     refuse_tracers(what, [f], consts)
     return jaxpr, consts, store.tree
 

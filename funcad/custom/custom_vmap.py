@@ -28,6 +28,7 @@ from funcad.ir.tracer import Tracer, has_value
 from funcad.primitives.shape import broadcast_leading, zeros
 from funcad.transforms.jvp import jvp_eval, jvp_jaxpr
 from funcad.unjitted.pushes import follow
+from funcad.unjitted.strides import Given
 
 from funcad.api.border import (  # isort: skip
     OutTree, Remade, api, dress_as, flat_function, flat_values, name_of, on_copies, runs, unaliased, with_rules,
@@ -232,7 +233,7 @@ def _call(target: Target, rule: Any, args: tuple, kwargs: dict) -> Any:
     store = OutTree()
     flat = flat_function(lambda *xs: on_copies(what, runs(target.f), xs), tree.structure((args, {})), store)
     with setting(lane=None):
-        jaxpr, consts = trace_function(flat, [aval_of(x) for x in leaves], name=what, staging=True)
+        jaxpr, consts = trace_function(flat, [aval_of(x) for x in leaves], name=what, staging=True, given=Given(leaves))
         refuse_tracers(what, [target.f], consts)
         new_rule = _user_rule(name_of(target.f), rule, args_tree, store.tree)
         if lane is not None:  # a batch of one; which values depend on the lane is not known here

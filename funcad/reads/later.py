@@ -118,12 +118,8 @@ def all_now(x: Any, is_leaf: Callable[[Any], bool] | None = None) -> Any:
 
 def is_live(observer: Observer, x: Any) -> bool:
     """Is x a traced value or made later, or a list, tuple or dict with one of these?"""
-    if state.abstract is not observer.trace:
-        return False
-    if type(x) in (list, tuple, dict):
-        found = [type(v) for v in tree.leaves(x)]
-        return Tracer in found or Later in found
-    return type(x) is Tracer or type(x) is Later
+    found = [type(v) for v in tree.leaves(x)] if type(x) in (list, tuple, dict) else [type(x)]
+    return (Tracer in found or Later in found) and observer.runs_once("makes a text of a traced value")
 
 
 def deferred(x: Any) -> tuple[list[Any], Maker]:

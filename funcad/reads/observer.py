@@ -660,6 +660,20 @@ class Observer:
             self.tracers[id(x)] = None
             self.keep.append(x)
 
+    def runs_once(self, does: str) -> bool:
+        """Does what runs now run once in each run of f, on values that are there then? The body of a loop does not.
+
+        Refused in what vmap maps, which runs for all examples at once: un-jitted they go one after the other.
+        """
+        trace, mapped = state.abstract, False
+        while trace is not self.trace:
+            if trace is None or trace.given is None:
+                return False
+            mapped, trace = mapped or any(trace.given.lanes), trace.around[1]
+        if mapped:
+            self.refuse(f"a function that vmap maps {does}")
+        return True
+
     # -- what stops it
 
     def not_placed(self, x: Any = None) -> Unplaced:

@@ -6,7 +6,8 @@ program. Invariant: nothing is said or drawn while f is traced.
 
 Traps: a value that Python's `str` would look into (an object of the user's that holds a traced value) cannot be said later, so
 it is refused. Output that goes elsewhere while f runs (`redirect_stdout`, `catch_warnings`) would go astray. In bodies of
-loops, which run once for all turns, Python does these things once, as without jit.
+loops, which run once for all turns, Python does these things once, as without jit. What vmap maps would say the first thing for
+all examples, and then the next one, so it is refused (`Observer.runs_once`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import time
 import types
 import warnings
 from collections.abc import Callable, Iterator
+from functools import partial
 from threading import get_ident
 from typing import Any
 
@@ -69,33 +71,44 @@ def is_replayed(f: Any) -> bool:
 
 def replayed(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -> Any:
     """What a call of a library's function gives that is done again at each call; MISSING if it is none of these."""
-    name, module = getattr(f, "__name__", ""), getattr(f, "__module__", None)
-    if state.abstract is not observer.trace:  # in the body of a loop
+    found = _replay(observer, f, owner, args, kwargs)
+    if found is None:
+        return MISSING
+    name = getattr(f, "__name__", "")
+    if not observer.runs_once(f"calls {name}"):  # in the body of a loop
         return observer.refuse(f"{name} reads a clock in the body of a loop") if tells_time(f) else MISSING
+    return found()
+
+
+def _replay(observer: Observer, f: Any, owner: Any, args: tuple, kwargs: dict) -> Callable[[], Any] | None:
+    """What does such a call again; None if it is none of these."""
+    name, module = getattr(f, "__name__", ""), getattr(f, "__module__", None)
+    logs = name in _LEVELS or name in ("log", "exception")
     if tells_time(f):
-        return of_clock(observer, f, args, kwargs, lambda: _read_anew("time.time_ns", lambda: time.time_ns(), time.time_ns()))
+        read = lambda: _read_anew("time.time_ns", lambda: time.time_ns(), time.time_ns())
+        return partial(of_clock, observer, f, args, kwargs, read)
     if owner is None or type(owner) is types.ModuleType:
         if module is not None and module.startswith("tqdm.") and (is_a(f, type) or name == "trange"):
-            return _progress(observer, f, args, kwargs)
+            return partial(_progress, observer, f, args, kwargs)
         if f is builtins.print:
-            return _print(observer, args, kwargs)
+            return partial(_print, observer, args, kwargs)
         if f is warnings.warn:
-            return _warn(observer, *args, **kwargs)
+            return partial(_warn, observer, *args, **kwargs)
         if module == "time" and name in _CLOCKS:
-            return _read_anew(f"time.{name}", lambda: f(), f())
-        if module == "logging" and (name in _LEVELS or name in ("log", "exception")):
-            return _logged(observer, sys.modules["logging"].getLogger(), name, args, kwargs)  # the root logger
-        return MISSING
+            return lambda: _read_anew(f"time.{name}", lambda: f(), f())
+        if module == "logging" and logs:
+            return partial(_logged, observer, sys.modules["logging"].getLogger(), name, args, kwargs)  # the root logger
+        return None
     kind = type(owner)
     if kind.__module__.startswith("tqdm."):
-        return _progressed(observer, owner, name, args, kwargs)
+        return partial(_progressed, observer, owner, name, args, kwargs)
     if (owner is sys.stdout or owner is sys.stderr) and name in ("write", "flush"):
-        return _written(observer, owner, name, args)
-    if kind.__module__ == "logging" and hasattr(kind, "makeRecord") and (name in _LEVELS or name in ("log", "exception")):
-        return _logged(observer, owner, name, args, kwargs)
-    if draws(kind):
-        return _drawn(observer, f, owner, name, args, kwargs)
-    return MISSING
+        return partial(_written, observer, owner, name, args)
+    if kind.__module__ == "logging" and hasattr(kind, "makeRecord") and logs:
+        return partial(_logged, observer, owner, name, args, kwargs)
+    if draws(kind) and state.abstract is observer.trace:
+        return partial(_drawn, observer, f, owner, name, args, kwargs)
+    return None
 
 
 # -- what is said

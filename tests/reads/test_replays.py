@@ -445,6 +445,112 @@ def test_in_the_body_of_a_loop_things_happen_as_without_jit(capsys: pytest.Captu
     assert said == capsys.readouterr()
 
 
+def says_it(x: Any) -> Any:
+    print(x)
+    return x * x
+
+
+def logs_it(x: Any) -> Any:
+    print("start")
+    print(f"v {x}")
+    sys.stdout.write("w " + str(x) + "\n")
+    return x * x
+
+
+def sums(f: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda x: np.sum(f(x))
+
+
+MAPPED: dict[str, Callable[..., Any]] = {
+    "vmap": vmap,
+    "vmap in a function": lambda f: lambda x: np.sum(vmap(f)(x)),
+    "in parts": lambda f: vmap(f, chunk_size=1),
+    "vmap of grad": lambda f: vmap(grad(f)),
+    "grad of vmap": lambda f: grad(sums(vmap(f))),
+    "vmap of checkpoint": lambda f: vmap(funcad.checkpoint(f)),
+}
+
+
+@pytest.mark.parametrize("f", [says_it, logs_it], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("way", MAPPED.values(), ids=MAPPED)
+def test_what_vmap_maps_says_it_for_each_example_at_each_call(
+    f: Callable[..., Any], way: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    g = way(f)
+    h = jit(g)
+    with pytest.warns(NotCompiledWarning, match="that vmap maps"):
+        h(np.arange(2.0)), h(np.arange(2.0))
+    capsys.readouterr()
+    for i in range(3):
+        x = np.arange(2.0) + i
+        np.testing.assert_array_equal(h(x), g(x))
+        said = [line for line in capsys.readouterr().out.splitlines() if line != "start"]
+        assert said == [line for v in x for line in ([f"{v}"] if f is says_it else [f"v {v}", f"w {v}"])] * 2
+
+
+@pytest.mark.filterwarnings("ignore::funcad.NotCompiledWarning")
+def test_what_says_nothing_of_an_example_is_said_at_each_call_of_what_vmap_maps(caplog: pytest.LogCaptureFixture) -> None:
+    times: list[float] = []
+
+    def f(x: Any) -> Any:
+        warnings.warn("warned", stacklevel=1)
+        LOGGER.warning("logged")
+        times.append(time.perf_counter())
+        return x * x
+
+    g = jit(vmap(f))
+    with pytest.warns(UserWarning, match="warned") as said:
+        for _ in range(4):
+            g(np.arange(2.0))
+    assert len([w for w in said if str(w.message) == "warned"]) == 4
+    assert [r.getMessage() for r in caplog.records] == ["logged"] * 4 and times == sorted(set(times)) and len(times) == 4
+
+
+ONCE: dict[str, Callable[..., Any]] = {
+    "checkpoint": funcad.checkpoint,
+    "grad of checkpoint": lambda f: grad(sums(funcad.checkpoint(f))),
+    "hvp of checkpoint": lambda f: lambda x: funcad.hvp(sums(funcad.checkpoint(f)), (x,), (x,)),
+    "cond": lambda f: lambda x: funcad.cond(np.sum(x) > -1.0, f, lambda x: x, x),
+    "grad of cond": lambda f: grad(lambda x: np.sum(funcad.cond(np.sum(x) > -1.0, f, lambda x: x, x))),
+    "laplacian": lambda f: lambda x: funcad.laplacian(sums(f))(x),
+    "custom_jvp": lambda f: with_jvp(f),
+    "custom_vmap": lambda f: with_vmap(f),
+}
+
+
+def with_jvp(f: Callable[..., Any]) -> Callable[..., Any]:
+    made = funcad.custom_jvp(f)
+    made.defjvp(lambda primals, tangents: (made(*primals), 2.0 * primals[0] * tangents[0]))
+    return made
+
+
+def with_vmap(f: Callable[..., Any]) -> Callable[..., Any]:
+    made = funcad.custom_vmap(f)
+    made.def_vmap(lambda size, batched, x: (x * x, True))
+    return made
+
+
+@pytest.mark.parametrize("way", ONCE.values(), ids=ONCE)
+@pytest.mark.parametrize("f", [says_it, logs_it], ids=lambda f: f.__name__)
+def test_bodies_that_run_once_say_it_at_each_call(
+    f: Callable[..., Any], way: Callable[..., Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    h = jit(way(f))
+    h(np.zeros(2)), h(np.zeros(2))
+    capsys.readouterr()
+    for i in range(3):
+        x = np.arange(2.0) + i
+        h(x)
+        assert capsys.readouterr().out == (f"{x}\n" if f is says_it else f"start\nv {x}\nw {x}\n")
+    assert h.cache_info().misses == 1
+
+
+def test_a_clock_is_read_at_each_call_of_a_checkpoint() -> None:
+    f = jit(funcad.checkpoint(lambda x: (x, time.time_ns())[1]))
+    found = [f(1.0) for _ in range(4)]
+    assert found == sorted(set(found))
+
+
 def test_the_names_are_those_of_the_module(monkeypatch: pytest.MonkeyPatch) -> None:
     """A `print` of the user's own is a function like others."""
     said: list[Any] = []
