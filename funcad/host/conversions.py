@@ -679,6 +679,9 @@ def _of_array(function: Any) -> bool:
     return type(getattr(function, "__self__", None)) is np.ndarray
 
 
+OF_LIBRARY = "call the library in funcad.debug.callback, or in funcad.pure_callback for its result: it needs a real array"
+
+
 def _of_call(how: str, called: str, function: Any) -> str:
     """What to write instead of a function in C that was called with a traced value, if it is known which."""
     if how not in ("float", "array") or function is complex:
@@ -706,7 +709,7 @@ def _of_call(how: str, called: str, function: Any) -> str:
         return f"draw positions, and take the elements there: x[{generator}.{draws}(len(x))]"
     source = user_source()
     if source is not None and is_installed(source.code.co_filename):
-        return "call the library in funcad.debug.callback, or in funcad.pure_callback for its result: it needs a real array"
+        return OF_LIBRARY
     return f"call {called} in funcad.pure_callback: it needs a real array or number"
 
 

@@ -525,6 +525,10 @@ _IN_C = (
 FOREIGN = {  # what others say when they get a traced value or an array, and what to do
     "is not JSON serializable": "return the value, and write it outside; or write it in funcad.debug.callback.",
     "must be numpy.ndarray, not Tracer": _IN_C,
+    "(expected numpy.ndarray, got Tracer)": _IN_C,
+    "No numeric types to aggregate": "np.lib.stride_tricks.sliding_window_view(x, n).mean(-1) for pandas' rolling(n).mean() of "
+    "a traced x; call its other windows in funcad.pure_callback.",
+    "Function call with ambiguous argument types": "np.diff(x) for pandas' diff() of a traced x.",
     _NO_MEMORY: "np.asarray(x).view(cls) for np.ndarray.__new__(cls, x.shape, float, x); call others in funcad.pure_callback.",
     "for 'numpy.ndarray' objects doesn't apply to a 'Tracer'": "call its own method, x.flatten() for np.ndarray.flatten(x).",
     "object __array__ method not producing an array": "give the array, not an object that holds it: x.data of xarray's.",
@@ -570,8 +574,9 @@ def for_user(error: Exception) -> Exception:
             else "funcad has locked the array until the call of grad, jit or their kind returns: the function has read it."
         )
         error.add_note("Remedy: K = np.array(K) inside the function makes a copy that can be written, with traced values too.")
+    theirs = "" if has_notes or isinstance(error, FuncadError) else str(error)
     for told, remedy in FOREIGN.items():
-        if type(error) in (TypeError, ValueError) and told in str(error) and not has_notes:
+        if told in theirs:
             error.add_note(f"Remedy: {remedy}")
     if type(error) is AttributeError and error.name == "at" and type(error.obj) is np.ndarray and not has_notes:
         error.add_note("Remedy: funcad.numpy.at(x)[i].set(v), which takes NumPy's arrays too.")

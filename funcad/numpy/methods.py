@@ -17,10 +17,10 @@ import numpy as np
 from funcad.api.value_reads import CONVERSIONS, as_truth, carries_derivative, plain_value
 from funcad.configuration import OnDemand, nearest
 from funcad.errors import TracerArrayConversionError
-from funcad.host.conversions import given, runs_own_code
+from funcad.host.conversions import OF_LIBRARY, given, runs_own_code
 from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.real_types import dtype_kind, is_a
-from funcad.host.where import open_traces, state, written_for_others
+from funcad.host.where import is_installed, open_traces, state, user_source, written_for_others
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.jaxpr import params_key
 from funcad.ir.trace import bind
@@ -138,8 +138,11 @@ def _refused(name: str, remedy: str) -> Callable[..., Any]:
     def refuse(x: Any, *args: Any, **kwargs: Any) -> Any:
         if not x.owner.level and (state.running is None or runs_own_code()):  # a buffer
             return getattr(x.owner.value(x), name)(*args, **kwargs)
+        source = user_source()
+        others = source is not None and is_installed(source.code.co_filename)  # it does so for itself
         raise TracerArrayConversionError(
-            f"x.{name}() of a traced value{where_am_i()}, which has no memory of its own.\nRemedy: {remedy}."
+            f"x.{name}() of a traced value{where_am_i()}, which has no memory of its own.\n"
+            f"Remedy: {OF_LIBRARY if others else remedy}."
         )
 
     return refuse

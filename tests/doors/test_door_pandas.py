@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 
@@ -84,6 +86,29 @@ def test_other_orders_of_labels_raise():
 def test_what_has_no_numbers_raises():
     with pytest.raises(TypeError, match="dtype"):
         funcad.grad(lambda x: (pd.Series(list("abcde")) * x).sum())(X)
+
+
+@pytest.mark.parametrize(
+    ("f", "remedy", "instead"),
+    [
+        (
+            lambda x: (pd.Series(x).rolling(2).mean() ** 2).sum(),
+            "sliding_window_view",
+            lambda x: (np.lib.stride_tricks.sliding_window_view(x, 2).mean(-1) ** 2).sum(),
+        ),
+        (lambda x: (pd.Series(x).diff() ** 2).sum(), r"np\.diff", lambda x: (np.diff(x) ** 2).sum()),
+        (lambda x: pd.Series(x).interpolate().sum(), "pure_callback", None),
+    ],
+    ids=["rolling", "diff", "interpolate"],
+)
+def test_what_pandas_does_in_compiled_code_says_what_to_write(f, remedy, instead):
+    with pytest.raises(Exception) as raised:
+        funcad.grad(f)(X)
+    assert [note for note in raised.value.__notes__ if note.startswith("Remedy: ") and re.search(remedy, note)]
+    if instead is not None:
+        np.testing.assert_allclose(instead(X), f(X))
+        slopes = [(f(X + 1e-6 * e) - f(X - 1e-6 * e)) / 2e-6 for e in np.eye(5)]
+        np.testing.assert_allclose(funcad.grad(instead)(X), slopes, rtol=1e-6)
 
 
 def test_pandas_is_as_before():

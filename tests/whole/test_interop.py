@@ -192,6 +192,33 @@ def test_xarray() -> None:
         grad(lambda x: np.sum(x * a))(X)
 
 
+def test_what_a_librarys_code_does_says_to_call_the_library_elsewhere(tmp_path: Any) -> None:
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    source = "def f(x):\n    x.setflags(write=False)\n    return x.sum()\n"
+    (folder / "locking.py").write_text(source)
+    names: dict[str, Any] = {}
+    exec(compile(source, str(folder / "locking.py"), "exec"), names)
+    with pytest.raises(TypeError, match=r"Remedy: call the library in funcad\.debug\.callback"):
+        grad(names["f"])(X)
+    exec(compile(source, str(tmp_path / "own.py"), "exec"), names)
+    with pytest.raises(TypeError, match=r"Remedy: leave it out"):
+        grad(names["f"])(X)
+
+
+class DataError(Exception):
+    """pandas', which is no TypeError."""
+
+
+def test_what_pandas_says_of_traced_windows() -> None:
+    def f(x: Any) -> Any:
+        raise DataError("No numeric types to aggregate")
+
+    with pytest.raises(DataError) as raised:
+        grad(f)(X)
+    assert "sliding_window_view(x, n).mean(-1)" in raised.value.__notes__[0]
+
+
 class Holder:
     """An object of xarray's that holds an array, as NumPy sees it."""
 
