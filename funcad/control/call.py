@@ -33,7 +33,14 @@ from funcad.primitives.loop import Loop, stack_empty_p
 from funcad.primitives.shape import broadcast_in_dim
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import masked_jvp
-from funcad.transforms.partial import linearize_jaxpr, partial_jaxpr, split_jaxpr, unknown_outputs
+from funcad.transforms.partial import (
+    Halves,
+    linearize_by_halves,
+    linearize_jaxpr,
+    partial_jaxpr,
+    split_jaxpr,
+    unknown_outputs,
+)
 from funcad.transforms.transpose import masked_transpose, needs_of, transpose_jaxpr
 
 COMPILED_AS = ("fast_math", "siblings", "sizes", APART)  # what holds for the programs derived from one, too
@@ -53,10 +60,15 @@ def scatter(values: Sequence[Any], mask: Sequence[bool]) -> list[Any]:
 def call(jaxpr: Jaxpr, *args: Any, name: str = "call", of: Jaxpr | None = None) -> list[Any]:
     """Call a program; one derived from `of` is compiled as that is."""
     if of is not None:
-        for option in COMPILED_AS:
-            if option in of.memo:
-                jaxpr.memo.setdefault(option, of.memo[option])
+        compiled_as(of, jaxpr)
     return call_p(*args, jaxpr=jaxpr, name=name)
+
+
+def compiled_as(of: Jaxpr, *derived: Jaxpr) -> None:
+    for option in COMPILED_AS:
+        if option in of.memo:
+            for jaxpr in derived:
+                jaxpr.memo.setdefault(option, of.memo[option])
 
 
 def _jvp(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, name: str) -> tuple[list, list]:
@@ -67,14 +79,10 @@ def _pushed(tangents: Sequence[Any], known: Sequence[Any], *, jaxpr: Jaxpr, name
     return masked_push(jaxpr, tangents, known, lambda p, args: call(p, *args, name=name, of=jaxpr))
 
 
-def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr, name: str) -> tuple[list, list]:
-    ts, nonzero = compact(tangents)
-    lin = linearize_jaxpr(jaxpr, nonzero)
-    outs = call(lin.forward, *lin.consts, *primals, name=name, of=jaxpr)
-    if not any(lin.out_nonzero):
-        return outs[: lin.n_outputs], [None] * lin.n_outputs
-    touts = call(lin.linear, *lin.collect(primals, outs), *ts, name=name, of=jaxpr)
-    return outs[: lin.n_outputs], scatter(touts, lin.out_nonzero)
+def _halves(nonzero: tuple[bool, ...], *, jaxpr: Jaxpr, name: str) -> Halves:
+    halves = linearize_jaxpr(jaxpr, nonzero)
+    compiled_as(jaxpr, halves.forward, halves.linear)
+    return halves
 
 
 def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, name: str) -> list[Any]:
@@ -220,7 +228,8 @@ call_p = Primitive(
     lambda xp, *args, jaxpr, name: run_jaxpr(jaxpr, args),
     lambda *avals, jaxpr, name: jaxpr.out_avals,
     primal_and_jvp=_jvp,
-    linearize=_linearize,
+    linearize=lambda primals, tangents, **params: linearize_by_halves(call_p, primals, tangents, params),
+    halves=_halves,
     partial_eval=_partial_eval,
     split=_split,
     transpose=_transpose,

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from funcad import tree
 from funcad.backends.engines import estimate, run_jaxpr
@@ -37,7 +37,7 @@ from funcad.primitives.loop import Loop
 from funcad.show.pretty import shown_as
 from funcad.transforms.batch import batch_jaxpr
 from funcad.transforms.jvp import jvp_eval, jvp_step, masked_jvp, no_rule
-from funcad.transforms.partial import linearize_jaxpr
+from funcad.transforms.partial import Halves, linearize_by_halves, linearize_jaxpr
 from funcad.transforms.transpose import masked_transpose, needs_of, transpose_jaxpr
 from funcad.unjitted.strides import Given
 
@@ -185,19 +185,10 @@ def checkpoint_name(x: Any, name: str) -> Any:
 # ---------------------------------------------------------------- the two programs of a linearization
 
 
-class _CheckpointPlan(NamedTuple):
-    """`forward`: inputs -> (outputs, residuals). `backward`: (known, nonzero tangents) -> nonzero output tangents.
-
-    `known` says where each known value comes from: ("const", value), ("in", i) or ("residual", i).
-    """
-
-    forward: Jaxpr
-    backward: Jaxpr
-    known: list[tuple[str, Any]]
-    out_nonzero: list[bool]
-
-
-def _plan(jaxpr: Jaxpr, nonzero: tuple[bool, ...], policy: Any) -> _CheckpointPlan:
+def _halves(nonzero: tuple[bool, ...], *, jaxpr: Jaxpr, policy: Any) -> Halves | None:
+    """`forward` returns what the policy keeps, too, and `linear` computes the rest of what it needs again."""
+    if _pieces(jaxpr, policy) is not None:
+        return None
     key = ("checkpoint", nonzero, policy)
     found = jaxpr.memo.get(key)
     if found is None:
@@ -207,7 +198,7 @@ def _plan(jaxpr: Jaxpr, nonzero: tuple[bool, ...], policy: Any) -> _CheckpointPl
         else:
             accepted = [_is_kept(e, policy) for e in body.equations]
         found = jaxpr.memo.setdefault(key, _make_plan(body, nonzero, accepted))
-    return found
+    return found  # type: ignore[no-any-return]
 
 
 def _within(body: Jaxpr, nonzero: tuple[bool, ...], room: float) -> tuple[Jaxpr, list[bool]]:
@@ -253,7 +244,7 @@ def _shared(jaxpr: Jaxpr, share: int) -> Jaxpr:
     return Jaxpr(jaxpr.inputs, tuple(map(with_budget, jaxpr.equations)), jaxpr.outputs)
 
 
-def _make_plan(body: Jaxpr, nonzero: tuple[bool, ...], accepted: Sequence[bool]) -> _CheckpointPlan:
+def _make_plan(body: Jaxpr, nonzero: tuple[bool, ...], accepted: Sequence[bool]) -> Halves:
     residuals = [v for e, a in zip(body.equations, accepted) if a for v in e.outputs]
     n, m = len(body.inputs), len(residuals)
     out_nonzero: list[bool] = []
@@ -276,12 +267,12 @@ def _make_plan(body: Jaxpr, nonzero: tuple[bool, ...], accepted: Sequence[bool])
     known = [s for s, u in zip(sources, used) if u]
     for v, u in zip(residuals, used[len(sources) :]):
         if u:
-            known.append(("residual", len(needed)))
+            known.append(("new", len(needed)))
             needed.append(v)
     inputs = (*[v for v, u in zip(program.inputs, used) if u], *program.inputs[n_known:])
-    backward = Jaxpr(inputs, program.equations, program.outputs)
+    linear = Jaxpr(inputs, program.equations, program.outputs)
     forward = Jaxpr(body.inputs, body.equations, (*body.outputs, *needed)) if needed else body
-    return _CheckpointPlan(forward, backward, known, out_nonzero)
+    return Halves(forward, [], linear, known, out_nonzero, len(body.outputs))
 
 
 def _strong(aval: Any) -> Any:
@@ -361,16 +352,7 @@ def _linearize(primals: Sequence[Any], tangents: Sequence[Any], *, jaxpr: Jaxpr,
     pieces = _pieces(jaxpr, policy)
     if pieces is not None:
         return jvp_eval(pieces, primals, tangents, True)
-    ts, nonzero = compact(tangents)
-    plan = _plan(jaxpr, nonzero, policy)
-    outs = _again(plan.forward, primals, policy)
-    n = len(jaxpr.outputs)
-    if not any(plan.out_nonzero):
-        return outs[:n], [None] * n
-    where = {"in": primals, "residual": outs[n:]}
-    known = [spec if kind == "const" else where[kind][spec] for kind, spec in plan.known]
-    touts = _again(plan.backward, [*known, *ts], policy)
-    return outs[:n], scatter(touts, plan.out_nonzero)
+    return linearize_by_halves(checkpoint_p, primals, tangents, {"jaxpr": jaxpr, "policy": policy})
 
 
 def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, policy: Any) -> list[Any]:
@@ -403,6 +385,7 @@ checkpoint_p = Primitive(
     lambda *avals, jaxpr, policy: jaxpr.out_avals,
     primal_and_jvp=_jvp,
     linearize=_linearize,
+    halves=_halves,
     partial_eval=_partial_eval,
     transpose=_transpose,
     needs=lambda linear, wanted, *, jaxpr, policy: needs_of(jaxpr, linear, wanted),

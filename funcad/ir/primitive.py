@@ -70,6 +70,8 @@ class Rules(TypedDict, total=False):
     # residuals and returns tangents computed by a linear program
     primal_and_jvp: Callable[..., Any] | None
     linearize: Callable[..., Any] | None
+    # halves(nonzero, **params), if it calls one `jaxpr`: the `Halves` to call in its place (transforms/partial.py), or None
+    halves: Callable[..., Any] | None
     # partial_eval(unknown, **params) -> (out_unknown, run) says which outputs need an unknown (a linear) input; run(inputs)
     # computes the others (None in the place of those). Both this and `split` serve transforms/partial.py
     partial_eval: Callable[..., Any] | None
@@ -164,6 +166,7 @@ class Primitive:
         self.collective = said["collective"]
         self.primal_and_jvp = said["primal_and_jvp"]
         self.linearize = said["linearize"]
+        self.halves = said["halves"]
         self.partial_eval = said["partial_eval"]
         self.split = said["split"]
         self.transpose_over = said["transpose_over"]

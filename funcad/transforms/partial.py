@@ -16,7 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from funcad.host.where import note_source, state
-from funcad.ir.aval import AnyAval, Aval, Params, StackAval, Value, aval_of
+from funcad.ir.aval import AnyAval, Aval, Params, StackAval, Tangent, Value, aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, prune, stays, subjaxprs, used_inputs
 from funcad.ir.primitive import Primitive, not_linear
@@ -171,7 +171,7 @@ class Halves:
     inputs) -> unknown outputs. Of a linearized program all inputs are known, and the unknown ones are tangents.
     """
 
-    __slots__ = ("forward", "consts", "linear", "residuals", "out_nonzero", "n_outputs")
+    __slots__ = ("forward", "consts", "linear", "residuals", "out_nonzero", "n_outputs", "pull")
 
     def __init__(
         self,
@@ -188,6 +188,7 @@ class Halves:
         self.residuals = residuals
         self.out_nonzero = out_nonzero
         self.n_outputs = n_outputs
+        self.pull: object = None  # of a row, once there is one (unjitted/derived_pulls.py)
 
     def collect(self, inputs: Sequence[Value], outputs: Sequence[Value]) -> list[Value]:
         """The residuals, given the inputs and everything that `forward` returned."""
@@ -300,3 +301,16 @@ def linearize_jaxpr(jaxpr: Jaxpr, nonzero: tuple[bool, ...]) -> Halves:
         halves = in_halves(jaxpr.in_avals, lambda xs: linearize_eval(jaxpr, xs, nonzero))
         found = jaxpr.memo.setdefault(("linearize", nonzero), halves)
     return found
+
+
+def linearize_by_halves(
+    primitive: Primitive, primals: Sequence[Value], tangents: Sequence[Tangent], params: Params
+) -> tuple[list[Value], list[Tangent]]:
+    """The rule `linearize` of what calls a program and has `halves`: a call of each."""
+    halves = primitive.halves(tuple([t is not None for t in tangents]), **params)  # type: ignore[misc]
+    outs = bind(primitive, *halves.consts, *primals, **{**params, "jaxpr": halves.forward})
+    if not any(halves.out_nonzero):
+        return outs[: halves.n_outputs], [None] * halves.n_outputs
+    known, ts = halves.collect(primals, outs), [t for t in tangents if t is not None]
+    touts = iter(bind(primitive, *known, *ts, **{**params, "jaxpr": halves.linear}))
+    return outs[: halves.n_outputs], [next(touts) if z else None for z in halves.out_nonzero]

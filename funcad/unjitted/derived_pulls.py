@@ -15,15 +15,16 @@ from typing import Any
 
 import numpy as np
 
-from funcad.host.where import state, user_source
+from funcad.host.where import open_traces, state, user_source
 from funcad.ir.aval import Atom, LiteralAval, StackAval, aval_of
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Equation, Jaxpr, Literal, Var, prune
 from funcad.ir.primitive import CALM
 from funcad.ir.trace import AbstractTrace, bind
-from funcad.ir.tracer import Tracer, value_key
+from funcad.ir.tracer import Tracer, snapshot, value_key
 from funcad.memo import compared_by
 from funcad.primitives.arithmetic import add, mul, neg, sub
+from funcad.primitives.placement import capture_as_inputs
 from funcad.primitives.shape import broadcast_to, rule_of
 from funcad.transforms.partial import TangentTrace, drop_unused_residuals
 from funcad.unjitted.kinds import Pull, RowCotangents, RuleQuestion, add_read, compiled, fit
@@ -221,6 +222,42 @@ class ByProgram(DerivedPull):
         self.n_kept = n_kept
         self.stacks = StackAval in map(type, (*rest.in_avals, *rest.out_avals))
         self.run = self._transpose
+
+
+def row_of_halves(
+    tape: Any, primitive: Any, args: Sequence[Any], primals: list[Any], numbers: Sequence[Any], params: dict[str, Any]
+) -> Any:
+    """The results of a call of a program, whose row has what the linear half reads; None if there are no halves."""
+    if state.axis_env or params["jaxpr"].has_effects:  # collectives know the axis by its trace
+        return None
+    halves = primitive.halves(tuple([n is not None for n in numbers]), **params)
+    if halves is None or not any(halves.out_nonzero):
+        return None
+    if halves.pull is None:
+        halves.pull = _linear_call(primitive, halves, params)
+    if open_traces:
+        primals = capture_as_inputs(primals, primals)
+    saved, source = state.source, state.source or user_source(4)
+    state.source = source
+    try:
+        outs = bind(primitive, *halves.consts, *primals, **{**params, "jaxpr": halves.forward})
+    finally:
+        state.source = saved
+    kept = [tape(snapshot(x) if type(x) is Tracer else x) for x in halves.collect(primals, outs)]
+    rows = tuple([n for n in numbers if n is not None])
+    operation = primitive, tuple(args), params, None, None
+    return tape.rows(halves.pull, rows, tuple(kept), operation, outs[: halves.n_outputs], source, primals)
+
+
+def _linear_call(primitive: Any, halves: Any, params: dict[str, Any]) -> DerivedPull:
+    """The pull of a call of the linear half."""
+    linear = halves.linear
+    inputs, outputs = tuple([Var(a) for a in linear.in_avals]), tuple([Var(a) for a in linear.out_avals])
+    rest = Jaxpr(inputs, (Equation(primitive, inputs, {**params, "jaxpr": linear}, outputs),), outputs)
+    pull = DerivedPull(rest, None, (), [i for i, z in enumerate(halves.out_nonzero) if z])
+    pull.n_kept = len(halves.residuals)
+    pull.stacks = pull.alone = StackAval in map(type, rest.in_avals)
+    return pull
 
 
 def begins_in(rest: Jaxpr) -> bool:

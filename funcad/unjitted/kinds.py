@@ -165,6 +165,7 @@ class Pull:
     run: Any
     begins: bool  # may a mask begin behind it?
     alone = False  # is it of one row?
+    stacks = False  # does a row keep stacks of loops?
     direct: Any = None  # what gives the cotangents as `run` adds them, if it is a function of what the row keeps alone
     tail = False  # does a row keep the shapes of operands and result, and the parameters, after the values?
     plain = False  # do results lie in memory as NumPy's would?

@@ -1,10 +1,11 @@
 """The tape: un-jitted reverse mode writes a row for each operation, and goes back over the rows.
 
 Idea: an operation runs at the user's line, and a row says how cotangents get to its operands: (pull, numbers of operands, what
-the pull reads). The pull is one for all operations of a kind (kinds.py). What has no kind, a call of a jitted function, a loop,
-a custom rule, lets its rule run at once on tangents of its own, and what was recorded of these is its pull (`ByRule`). Most
-operations are of few kinds, so the short ways, `binary`, `unary`, `product` and others, look at the operands once. They return
-None where they did not see at a glance what is to be done, and whoever asked goes the general way, `record`.
+the pull reads). The pull is one for all operations of a kind (kinds.py), and for all calls of a program (derived_pulls.py).
+What has no kind, a loop or a custom rule, lets its rule run at once on tangents of its own, and what was recorded of these is
+its pull (`ByRule`). Most operations are of few kinds, so the short ways, `binary`, `unary`, `product` and others, look at the
+operands once. They return None where they did not see at a glance what is to be done, and whoever asked goes the general way,
+`record`.
 
 Rows are columns, so that nothing is made for each that Python's garbage collector would look at, again and again.
 
@@ -170,15 +171,19 @@ class Tape(Protector):
                 plain = False
             primals.append(x)
             numbers.append(n)
-        bits = None
-        if plain and params:
-            bits = params_key(params)
-            plain = bits is not None
         if outer:
             self.outer = True
             # what is recorded has operands of one shape, so the broadcasts are operations of their own, in both traces
             if shape is not None and known is None:
                 return bind(primitive, *[broadcast_to(a, shape) for a in args], **params)
+        bits = found = None
+        if plain and primitive.halves is not None and self.notes is None:
+            found = derived_pulls.row_of_halves(self, primitive, args, primals, numbers, params)
+            if found is not None:
+                return found
+        if plain and params:
+            bits = params_key(params)
+            plain = bits is not None
         # what calls programs, has effects or parameters of which no key can be made has no kind
         if not plain or not has_rows(primitive):
             passive = primitive.passive and known is None and not primitive.multiple  # its result has no tangent
@@ -193,7 +198,7 @@ class Tape(Protector):
             out = bind(primitive, *primals, **params) if outer else compute(primitive, primals, params)
         # of reads and writes of elements the row keeps the index, which no kind tells
         if primitive in ELEMENTS:
-            found: Any = elements_row(primitive, primals, numbers, params)
+            found = elements_row(primitive, primals, numbers, params)
             if found is not None:
                 own = type(out) is not _ndarray or out.base is None
                 pull, rows, kept = found
