@@ -11,8 +11,10 @@ tangent that is zero arrives as known zeros in a linear position: its cotangent 
 
 from __future__ import annotations
 
+import dis
 import functools
 from collections.abc import Callable, Sequence
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
@@ -496,16 +498,80 @@ def _call(target: Target, rules: tuple, args: tuple, kwargs: dict) -> Any:
 
 
 # -- `custom_gradient`: a function that returns its output together with its own pullback
+#
+# Idea: what the pullback closes over are the residuals. Where that is all it may read, arrays and values that never change, it
+# runs when cotangents come, with cells of its own, in which the residuals are. Any other is traced at once, for what it reads
+# (a list, a global, a loop's variable in another function) may be something else by then.
 
 
-class _TracedVjp:
-    """The traced vjp function of `custom_gradient`, as a static residual."""
+class _TracedPullback:
+    """The pullback as a program, a static residual; what it captured are the others."""
 
     __slots__ = ("jaxpr", "in_tree")
 
     def __init__(self, jaxpr: Jaxpr, in_tree: Any):
         self.jaxpr = jaxpr
         self.in_tree = in_tree
+
+    def __call__(self, consts: Sequence[Any], ct: Any) -> Any:
+        return self.in_tree.unflatten(eval_jaxpr(self.jaxpr, [*consts, *tree.leaves(ct)]))
+
+
+class _HeldPullback:
+    """The pullback as it is, a static residual; the arrays in its cells are the others."""
+
+    __slots__ = ("function", "cells")
+
+    def __init__(self, function: FunctionType, cells: Sequence[Any]):
+        self.function = function
+        self.cells = cells  # what they hold, `_ARRAY` for an array
+
+    def __call__(self, arrays: Sequence[Any], ct: Any) -> Any:
+        f, given = self.function, iter(arrays)
+        cells = tuple([CellType(next(given) if x is _ARRAY else x) for x in self.cells])
+        return runs_rule(FunctionType(f.__code__, f.__globals__, f.__name__, None, cells))(ct)
+
+
+# types whose values never change
+_LASTING = frozenset([int, float, complex, bool, str, type(None), np.float64, np.float32, object])
+_ASSIGNS = frozenset(map(dis.opmap.__getitem__, ["STORE_DEREF", "DELETE_DEREF", "STORE_GLOBAL", "DELETE_GLOBAL"]))
+_FOREIGN = ModuleType, BuiltinFunctionType, FunctionType, np.ufunc, type(np.where)
+
+
+def _lasts(f: Any, depth: int = 3) -> bool:
+    """Does a function of Python's read its arguments, its cells and functions like itself, or NumPy's, alone?"""
+    code = f.__code__
+    if f.__defaults__ or f.__kwdefaults__ or CodeType in map(type, code.co_consts):
+        return False
+    if not _ASSIGNS.isdisjoint(code.co_code[::2]):
+        return False
+    for name in code.co_names:
+        x = f.__globals__.get(name, np)
+        home = getattr(x, "__name__" if isinstance(x, ModuleType) else "__module__", None)
+        if isinstance(x, _FOREIGN) and str(home).partition(".")[0] in ("numpy", "math"):
+            continue
+        if type(x) is not FunctionType or x.__closure__ or not depth or not _lasts(x, depth - 1):
+            return False
+    return True
+
+
+def _held(pullback: Any) -> tuple[list[Any], _HeldPullback] | None:
+    """What its cells hold, arrays apart; None if it may read something else."""
+    if type(pullback) is not FunctionType or not _lasts(pullback):
+        return None
+    try:
+        values = [cell.cell_contents for cell in pullback.__closure__ or ()]
+    except ValueError:  # a variable that is not assigned yet
+        return None
+    arrays, cells = [], []
+    for x in values:
+        if type(x) is np.ndarray or type(x) is Tracer:
+            arrays.append(x)
+            x = _ARRAY
+        if not _LASTING.issuperset(map(type, x if type(x) is tuple else (x,))):
+            return None
+        cells.append(x)
+    return arrays, _HeldPullback(pullback, cells)
 
 
 class _OwnPullback(custom_vjp):
@@ -537,8 +603,8 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
 
     Notes
     -----
-    The pullback is traced, with an abstract cotangent. Forward mode works, too. As `jax.custom_gradient` and
-    `tf.custom_gradient`.
+    The pullback runs when a cotangent comes, if arrays and numbers that it closes over are all that it may read; else it is
+    traced before, with an abstract cotangent. Forward mode works, too. As `jax.custom_gradient` and `tf.custom_gradient`.
 
     Examples
     --------
@@ -561,23 +627,24 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
         if not (isinstance(found, (tuple, list)) and len(found) == 2):
             raise TypeError(f"custom_gradient: {name_of(fun)} must return a pair (output, pullback), not {said(found)}.")
         out, pullback = found
+        held = _held(pullback)
+        if held is not None:
+            return out, (*held, len(args))
         outs, out_tree = flat_values(out)
         store = OutTree()
 
         def flat(*cts: Any) -> list[Any]:
-            result = runs_rule(pullback)(out_tree.unflatten(cts))
-            if len(args) == 1 and not (isinstance(result, tuple) and len(result) == 1):
-                result = (result,)
-            leaves, store.tree = flat_values(tuple(result))
+            leaves, store.tree = flat_values(runs_rule(pullback)(out_tree.unflatten(cts)))
             return leaves
 
         avals = [Aval(aval_of(o).shape, aval_of(o).dtype) for o in outs]
         jaxpr, consts = trace_function(flat, avals, name=f"pullback of {name_of(fun)}")
-        return out, (consts, _TracedVjp(jaxpr, store.tree))
+        return out, (consts, _TracedPullback(jaxpr, store.tree), len(args))
 
     def bwd(residuals: tuple, ct: Any) -> tuple:
-        consts, pullback = residuals
-        return pullback.in_tree.unflatten(eval_jaxpr(pullback.jaxpr, [*consts, *tree.leaves(ct)]))
+        arrays, pullback, n = residuals
+        result = pullback(arrays, ct)
+        return (result,) if n == 1 and not (isinstance(result, tuple) and len(result) == 1) else tuple(result)
 
     wrapped = _OwnPullback(value)
     wrapped.defvjp(fwd, bwd)
