@@ -15,14 +15,15 @@ import numpy as np
 
 import funcad
 import funcad.numpy as fnp
-from funcad.ir.aval import aval_of
-from funcad.ir.jaxpr import Jaxpr
+from funcad.ir.aval import Aval, aval_of
+from funcad.ir.jaxpr import Jaxpr, subjaxprs
 
 __all__ = ["random_case", "Case", "random_array", "layouts", "LAYOUTS", "trace"]
 
 DTYPES = ["f8"] * 8 + ["f4"] * 5 + ["i8", "i4", "i2", "u1", "u8", "?", "c16", "c16", "c8", "f2"]
 SHAPES: list[tuple] = [(), (1,), (3,), (4,), (7,), (17,), (1, 4), (3, 4), (4, 4), (4, 3), (3, 1), (5, 7), (2, 3, 4), (0, 3)]
 BIG_SHAPES: list[tuple] = [(), (100_000,), (300, 700), (700,), (300, 1), (64, 64), (64,), (40, 50, 60), (3, 131_072)]
+LARGEST = 20_000_000  # elements of a value
 SPECIAL = [0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, 0.5, 3.0]
 
 
@@ -488,6 +489,17 @@ def _total(f: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def trace(case: Case) -> tuple[Jaxpr, list[Any]]:
-    """The program of a case and the values of its inputs."""
+    """The program of a case and the values of its inputs; ValueError where a value would take too much memory.
+
+    A step that makes too much (rows of a large array at every place of another) stays in the program: the reference runs it.
+    """
     lowered = funcad.jit(case.f).lower(*case.args)
+    if _largest(lowered.jaxpr) > LARGEST:
+        raise ValueError(f"{case.label}: a value has more than {LARGEST:,} elements")
     return lowered.jaxpr, [*lowered._entry.consts, *funcad.tree.leaves(case.args)]
+
+
+def _largest(jaxpr: Jaxpr) -> int:
+    """Elements of the largest value in a program."""
+    inside = [_largest(j) for e in jaxpr.equations for j in subjaxprs(e.params)]
+    return max([v.aval.size for e in jaxpr.equations for v in e.outputs if type(v.aval) is Aval] + inside, default=0)

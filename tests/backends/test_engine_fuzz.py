@@ -87,6 +87,12 @@ def test_many_programs() -> None:
             check_case(random_case(seed, big=True), [e for e in engines if e != "tiny"])
 
 
+def test_what_takes_too_much_memory_is_no_program() -> None:
+    """Nobody reads the rows, but the reference would make them: 2.4 GB, and the bounds of rounding as many four times over."""
+    x, i = np.ones((40, 50, 60), "c8"), np.zeros(100_000, int)
+    assert check_case(Case(lambda x, i: (x[i], x[0])[1], (x, i), "too large"), NUMPY) is None
+
+
 def test_the_shards_share_the_programs_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FUNCAD_FUZZ_SECONDS", raising=False)
     monkeypatch.setenv("FUNCAD_FUZZ_PROGRAMS", "50")
