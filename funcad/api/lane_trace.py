@@ -26,7 +26,7 @@ from funcad.errors import FuncadError, LanesError
 from funcad.host.devices import deliver, enter, error_mode, namespace_of, pending, restore_warnings
 from funcad.host.locks import NO_LOCKS, Locks
 from funcad.host.real_types import dtype_kind, strided
-from funcad.host.where import is_stored, open_traces, state, tracing, user_source
+from funcad.host.where import is_stored, open_traces, state, user_source
 from funcad.ir.aval import SCALAR_AVALS, Aval, Stack, aval_of, strip_literal
 from funcad.ir.jaxpr import Equation, Var, equation_axis_names, equation_has_effects, has_batch_rule
 from funcad.ir.trace import AbstractTrace, next_level
@@ -182,7 +182,7 @@ class LaneTrace(AbstractTrace):
             del self.equations[: _MANY // 2]
         if primitive.effect or primitive.multiple and equation_has_effects(equation):
             self.work.meets_effect(equation)
-        if tracing.batch_rules and has_batch_rule(equation):
+        if primitive.multiple and has_batch_rule(equation):
             self.work.alone = False
         saved = state.source
         if saved is None:

@@ -18,7 +18,6 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,7 @@ from funcad.errors import FuncadError, LanesError, TreeMismatchError
 from funcad.host.conversions import marks_of, needs_buffers
 from funcad.host.devices import namespace_of, on_device
 from funcad.host.locks import read_only
-from funcad.host.where import is_stored, setting, state, tracing
+from funcad.host.where import is_stored, setting, state
 from funcad.ir.aval import SCALAR_AVALS, aval_of, shape_of
 from funcad.ir.jaxpr import Equation, Jaxpr
 from funcad.ir.trace import abstract_trace_of, run_in
@@ -310,7 +309,7 @@ class _Work:
         """As a loop calls the function; from the first lane on that meets a rule for batches, they are given back."""
         found: list[tuple[list[Any], Any]] = []
         rest: Sequence[int] = ()
-        with self._as_plain_python():
+        with setting(lane=self):
             for i, (lane, leaves) in enumerate(zip(lanes, self._lanes(lanes))):
                 if self.failed is not None and self.failed[0] < lane:
                     break
@@ -342,10 +341,6 @@ class _Work:
             if met.work is not self:
                 raise
             return None
-
-    def _as_plain_python(self) -> Any:
-        """The state in which lanes do: where functions may have rules for batches, they are told, and jit hides none."""
-        return setting(lane=self, jit_disabled=True) if tracing.batch_rules else nullcontext()
 
     def _run_together(self, lanes: np.ndarray, log: Sequence[tuple]) -> None:
         self.runs += 1
@@ -397,7 +392,7 @@ class _Work:
             return
         if self.alone:
             try:
-                with self._as_plain_python():
+                with setting(lane=self):
                     self._call_alone(next(self._lanes([lane])))
             except Exception as found:
                 error = found

@@ -18,7 +18,7 @@ from funcad.configuration import OnDemand
 from funcad.control.call import call_p, compact, partial_call, scatter
 from funcad.control.rules import Target, on_values, refuse_tracers
 from funcad.errors import AxesMismatchError
-from funcad.host.where import setting, state, tracing
+from funcad.host.where import setting, state
 from funcad.ir.aval import aval_of, said
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
@@ -198,7 +198,6 @@ class custom_vmap(Remade):
         dress_as(self, fun)
         self._target = Target(fun, "custom_vmap", (), ())
         self._rule: Any = None
-        tracing.batch_rules = True
 
     def __repr__(self) -> str:
         return f"<custom_vmap of {name_of(self._target.f)}>"

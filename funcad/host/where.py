@@ -50,7 +50,7 @@ class _State(_local):
     running: Any = None  # the trace whose function runs now
     began: Any = None  # the frame that called the function of an un-jitted derivative, and the user's line behind it
     before_effect: Any = None  # is called before an effect happens: by whom effects must not happen yet (api/lanes.py)
-    lane: Any = None  # a batch one of whose lanes runs as plain Python: is told of rules for batches (api/split_batch.py)
+    lane: Any = None  # who is told of rules for batches: of lanes that run as plain Python (api/split_batch.py), or jit in one
     happened: Any = None  # what effects of this run have given, and what they gave in a run before: those do not happen again
     scope: tuple = ()  # named_scope names
     engine: Any = None  # the engine that a program is being optimised for; None: the one that is set
@@ -84,7 +84,7 @@ class _Tracing:
     """The threads in which a function of the user's runs on traced values, and what is made ready before it does."""
 
     __slots__ = (
-        *("threads", "ready", "prepare", "learned", "lend", "lending", "door_of", "origin", "shown_code", "batch_rules"),
+        *("threads", "ready", "prepare", "learned", "lend", "lending", "door_of", "origin", "shown_code"),
         *("own_code", "own_answer", "by_own_code", "added", "keep"),
     )
 
@@ -100,7 +100,6 @@ class _Tracing:
         self.own_answer: Callable[[Any], Any] = lambda f: None  # who answers for a function without a rule: its own code
         self.lending: Callable[..., Any] = lambda f, how=None: f  # f, to which is lent whatever it makes (reads/lending.py)
         self.lend: Callable[[Any], Any] = lambda x: x  # makes an array one that can be written with traced values
-        self.batch_rules = False  # may functions have rules for batches (custom/custom_vmap.py)?
         self.keep: Any = None  # records what may fail, and stays where that is in a `try` (jitted/handlers.py)
         self.added: Callable[[Any], Any] = lambda x: x  # stands for a traced array in `x[index] += value` (numpy/added.py)
 

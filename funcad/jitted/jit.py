@@ -484,6 +484,8 @@ class Core:
         leaves, entry, key = self.traced(args, kwargs, result, making)
         if result:
             return result[0]
+        if state.lane is not None and (entry.jaxpr if entry.paths is None else entry.paths.trie).has_batch_rules:
+            return self.f(*args, **kwargs)
         if device_in_use():
             check_placement(leaves, self.f)
         if entry.paths is not None:
@@ -613,7 +615,7 @@ class Core:
             self.cache.refuser = refusal.code or getattr(self.f, "__code__", None)
 
     def runs_un_jitted(self, refusal: Refusal, args: tuple, kwargs: dict) -> Any:
-        if type(refusal) is not Raised:
+        if refusal.lasts:
             self.refused(refusal)
         return self._un_jitted(args, kwargs, refusal)
 
@@ -689,7 +691,7 @@ class Core:
     def _write(self, key: Signature, entry: Entry, args: tuple, kwargs: dict) -> None:
         """Put a call of its own for this signature before the general way."""
         owner = self.owner()
-        if owner is None or self.cache.entries.get(key) is not entry:
+        if owner is None or self.cache.entries.get(key) is not entry or entry.jaxpr.has_batch_rules:
             entry.write_at = -1
             return
         tiny = entry.stores and self.cache.account.tiny()

@@ -18,7 +18,7 @@ from typing import Any
 
 from funcad.configuration import config
 from funcad.host.devices import on_device
-from funcad.ir.jaxpr import Jaxpr, Literal, Var, equation_has_effects, stays
+from funcad.ir.jaxpr import Jaxpr, Literal, Var, equation_has_effects, has_batch_rule, stays
 from funcad.jitted.account import EQUATION_BYTES, Account, most_bytes
 from funcad.jitted.path_recording import ANSWERS, Recorder
 from funcad.jitted.path_segments import Leaf, Node, Segments
@@ -56,7 +56,7 @@ def _taker(places: Sequence[int]) -> Callable[[list], Sequence[Any]]:
 class Trie:
     """The known paths of one signature."""
 
-    __slots__ = ("inputs", "root", "lock", "segments", "has_effects", "cuts", "written", "stores", "consts")
+    __slots__ = ("inputs", "root", "lock", "segments", "has_effects", "has_batch_rules", "cuts", "written", "stores", "consts")
     __slots__ += ("on_device", "n_bytes", "full", "_home", "_read", "_places", "_steps", "first", "_generation", "engine")
 
     def __init__(self, fast_math: bool, account: Account):
@@ -64,7 +64,7 @@ class Trie:
         self.root: Node | None = None
         self.lock = threading.RLock()
         self.segments = Segments({APART: True, "fast_math": True} if fast_math else {APART: True}, account)
-        self.has_effects = False
+        self.has_effects = self.has_batch_rules = False
         self.cuts = False  # does Python ask for numbers, which have no derivative?
         self.written: frozenset[int] = frozenset()  # leaves that some path writes
         self.stores = False  # does some path store in what was there before?
@@ -134,6 +134,7 @@ class Trie:
                 self._read.add(v)
                 stale = stale or home in self._steps
         self.has_effects = self.has_effects or node.has_effects
+        self.has_batch_rules = self.has_batch_rules or any(map(has_batch_rule, node.equations))
         self.cuts = self.cuts or node.kind in ("float", "complex", "item")
         if node.leaf is not None:
             self.written |= set(node.leaf.written)

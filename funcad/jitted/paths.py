@@ -109,6 +109,9 @@ class Paths:
             if not trie.written and core.cache.runs_itself(self):
                 given = (leaves, {}) if plain else attempt.arguments(leaves)
                 return [plainly(core, *given, trie.stores)]
+            if state.lane is not None and trie.has_batch_rules:
+                args, kwargs = attempt.arguments(leaves)
+                return [core.f(*args, **kwargs)]
             if trie.written:
                 return [self.call(core, leaves, *attempt.arguments(leaves), nothing, in_tree)]
             return [run(core, leaves, nothing, trie.on_device, attempt)]  # a written call is not taken under debug_nans

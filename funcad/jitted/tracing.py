@@ -11,6 +11,7 @@ the user's line, with no other error around it. Trap: a recording that was given
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import nullcontext
 from typing import Any, NoReturn
 
 from funcad.api.border import name_of
@@ -27,7 +28,7 @@ from funcad.jitted.jit_cache import Entry, storing
 from funcad.jitted.path_entries import entry_with_paths
 from funcad.jitted.path_recording import OF_TRACES, Recorder
 from funcad.reads.places import Place, path_of, value_at
-from funcad.reads.refusals import Raised, Refusal, Unplaced
+from funcad.reads.refusals import InLane, Raised, Refusal, Unplaced
 
 
 class Tracing:
@@ -51,8 +52,16 @@ class Tracing:
 
     def entry(self, ran: bool = False) -> Entry:
         """A program of f. `ran`: f has run on values of the signature, or may: what a trace cannot do is no error of f's."""
-        with storing.taken(), many_objects():
+        with storing.taken(), many_objects(), nullcontext() if state.lane is None else setting(lane=self._as_lane()):
             return self._entry(ran)
+
+    def _as_lane(self) -> Any:
+        """Who is told of rules for batches; nobody, where no call is traced."""
+        return None if self.result is None else self
+
+    def meets_rule(self, name: str, has_values: bool) -> NoReturn:
+        """A call in a lane: f itself is to run."""
+        raise InLane(f"{name} has a rule for batches", "")
 
     def _entry(self, ran: bool) -> Entry:
         core, result = self.core, self.result

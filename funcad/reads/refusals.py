@@ -49,6 +49,8 @@ def _is_theirs(filename: str) -> bool:
 class Refusal(BaseException):
     """f does what can be neither read again nor replayed: its calls are to run un-jitted. No `except Exception` takes it."""
 
+    lasts = True  # is it of all calls?
+
     def __init__(self, reason: str, where: str, code: CodeType | None = None):
         super().__init__(f"{reason}, at {where}" if where else reason)
         self.code = code  # that does it; None: the function's own
@@ -60,10 +62,18 @@ class Refusal(BaseException):
 class Raised(Refusal):
     """f raised after it had stored something: this call is run un-jitted, and raises with what Python has stored by then."""
 
+    lasts = False
+
     def __init__(self, error: Exception) -> None:
         text = "\n".join([str(error), *getattr(error, "__notes__", ())])
         super().__init__(f"it fails while it is traced, {type(error).__name__}: {text}", "")
         self.error = error
+
+
+class InLane(Refusal):
+    """f, in a lane that runs as plain Python, has met a rule for batches: this call runs un-jitted, and tells the lane."""
+
+    lasts = False
 
 
 class Unplaced(Exception):

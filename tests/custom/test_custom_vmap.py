@@ -206,6 +206,57 @@ def test_jit_that_was_compiled_before_keeps_the_rule_in_a_lane():
         np.testing.assert_array_equal(fc.vmap(one)(np.arange(1.0, 4.0)), [0, 0, 600])
 
 
+@pytest.mark.parametrize("calls", [0, 1, 3, 40])
+def test_jit_along_paths_keeps_the_rule_in_a_lane(calls):
+    f, _ = times_hundred()
+    compiled = fc.jit(lambda x, w: f(x, w) if x > 0 else f(-x, 3.0))
+    for i in range(calls):
+        assert compiled(1.0 if i % 2 else -1.0, 2.0) == (2.0 if i % 2 else 3.0)
+    one = lambda x: compiled(x, 2.0) if abs(x) > 1.5 else 0 * x
+    for _ in range(3):
+        np.testing.assert_array_equal(fc.vmap(one)(np.array([1.0, 2.0, -3.0])), [0, 400, 900])
+    assert calls == 0 or compiled(1.0, 2.0) == 2.0
+
+
+@pytest.mark.parametrize("known", [False, True])
+@pytest.mark.parametrize("asks", [False, True])
+def test_jit_with_effects_keeps_the_rule_in_a_lane(asks, known):
+    """What has happened while it was traced does not happen again."""
+    f, _ = times_hundred()
+    seen = []
+
+    def acting(x):
+        fc.debug.callback(unseen(lambda v: seen.append(float(v))), x)
+        y = 2 * x if asks and x > 2.5 else x
+        return f(y, 2.0)
+
+    compiled = fc.jit(acting)
+    for _ in range(10 if known else 0):
+        compiled(1.0)
+    for _ in range(4):
+        seen.clear()
+        one = lambda x: compiled(x) if x > 1.5 else 0 * x
+        np.testing.assert_array_equal(fc.vmap(one)(np.arange(1.0, 4.0)), [0, 400, 1200 if asks else 600])
+        assert seen == [2.0, 3.0]
+
+
+def test_jit_of_what_has_no_rule_is_compiled_in_a_lane():
+    times_hundred()
+    runs = []
+    note = unseen(lambda: runs.append(0))
+
+    def plain(x):
+        note()
+        return np.sin(x) * 2.0
+
+    compiled = fc.jit(plain)
+    ways = {1.0: np.cos, 2.0: np.exp, 3.0: np.tanh}
+    one = lambda x: compiled(ways[float(x)](x))
+    for _ in range(10):
+        np.testing.assert_allclose(fc.vmap(one)(np.arange(1.0, 4.0)), [2 * np.sin(ways[x](x)) for x in (1.0, 2.0, 3.0)])
+    assert compiled.cache_info().hits > 20 and len(runs) < 6
+
+
 def test_an_error_of_the_rule_is_no_reason_to_do_without_it():
     f = fc.custom_vmap(lambda x: x * 1)
     f.def_vmap(lambda n, b, x: 1 / 0)
