@@ -71,10 +71,11 @@ def clip(
         limits = np.iinfo(aval_of(a).dtype)
         low = None if type(low) is int and low < limits.min else low
         high = None if type(high) is int and high > limits.max else high
+    options = {} if dtype is None else {"dtype": dtype}  # without options there are short ways
     if low is not None:
-        a = ufuncs.maximum(a, low, dtype=dtype)
+        a = ufuncs.maximum(a, low, **options)
     if high is not None:
-        a = ufuncs.minimum(a, high, dtype=dtype)
+        a = ufuncs.minimum(a, high, **options)
     return a
 
 

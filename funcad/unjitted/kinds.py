@@ -171,6 +171,7 @@ class Pull:
     plain = False  # do results lie in memory as NumPy's would?
     free = False  # of shapes: element by element, so that it serves lanes
     asked = False  # did the rule ask whether a condition holds everywhere?
+    question: Any = None  # if it was one: (the question, the answer)
     over: Any = None  # `run` for many cotangents at once, once `columns` has found it
 
     def __init__(self, part: Any, sources: Sequence[int], there: Sequence[int], wide: bool = False):
@@ -200,7 +201,7 @@ class Pull:
 class _WrittenPart:
     """What a table has for the place where an operation stands: it computes what the row keeps."""
 
-    __slots__ = ("function", "n", "reads", "words", "params")
+    __slots__ = ("function", "n", "reads", "words", "params", "masks")
 
     def __init__(self, function: Any, n: int, params: dict[str, Any]):
         reads = reads_of(function, 1)
@@ -209,16 +210,31 @@ class _WrittenPart:
         self.reads = [r if r >= 0 else n + ~r for r in reads if type(r) is int]
         self.words = [r for r in reads if type(r) is str]
         self.params = params
+        self.masks: bool | None = None  # are these masks, which have no derivative? None: nobody has seen them yet
 
     def computed(self, known: Sequence[Any], outer: bool = False) -> list[Any]:
+        values = list(map(known.__getitem__, self.reads))
+        bound = {"shapes": tuple(map(shape_of, known[: self.n])), "params": self.params} if self.words else {}
+        words = [*map(bound.__getitem__, self.words)]
         token = suppress_warnings()
         try:
+            # masks of known values are computed beside outer traces, which would record nothing of them
+            if outer and self.masks is not False and not state.checked:
+                behind = list(map(concrete_value, values))
+                if Tracer not in map(type, behind):
+                    found = _listed(self.function(np, *behind, *words))
+                    if self.masks is None:
+                        self.masks = all([aval_of(x).dtype.kind == "b" for x in found])
+                    if self.masks:
+                        return found
             function = recording(self.function) if outer else self.function
-            bound = {"shapes": tuple(map(shape_of, known[: self.n])), "params": self.params} if self.words else {}
-            found = function(np, *map(known.__getitem__, self.reads), *map(bound.__getitem__, self.words))
+            return _listed(function(np, *values, *words))
         finally:
             restore_warnings(token)
-        return list(found) if type(found) is tuple else [found]
+
+
+def _listed(found: Any) -> list[Any]:
+    return list(found) if type(found) is tuple else [found]
 
 
 class WrittenPull(Pull):
@@ -391,6 +407,10 @@ class RuleQuestion:
         self.free = False
 
 
+def everywhere(condition: Any) -> bool:
+    return bool(condition.all() if type(condition) is np.ndarray else np.all(condition))
+
+
 compared_by[_WrittenPart] = lambda part: (part.function, part.reads, part.words, part.params)
 compared_by[RuleQuestion] = lambda question: (question.part, question.number)
 
@@ -441,14 +461,14 @@ def pull_of(
         if type(condition) is Tracer:
             answer = condition.owner.decide is not None and condition.owner.decide(condition)
         else:
-            answer = bool(condition.all() if type(condition) is np.ndarray else np.all(condition))
+            answer = everywhere(condition)
         answers.append((answer, len(known)))
         found = node.ways.get(answer, UNKNOWN)
         if found is UNKNOWN:
             use = use or _use(primitive, primals, rows, outs, params, shape, wide)
             found = node.ways[answer] = _usable(derived_pulls.derived(answers, use, bool(wide)), wide)
         if isinstance(found, Pull) and not found.asked:
-            found.asked = True
+            found.asked, found.question = True, (node, answer) if len(answers) == 1 else None
             if isinstance(found, WrittenPull):
                 found.answers = answers
         node = found

@@ -20,7 +20,7 @@ from funcad.host.where import internal, state, user_source
 from funcad.ir.aval import aval_of
 from funcad.ir.tracer import Tracer
 from funcad.unjitted.following import with_value
-from funcad.unjitted.kinds import Pull, compiled, known_of
+from funcad.unjitted.kinds import Pull, compiled, everywhere, known_of
 from funcad.unjitted.remembered import FLOATS, flat, remember
 
 _NUMBERS = frozenset([bool, int, float, complex])  # a constant of NumPy's type might be a value of an operand's
@@ -219,19 +219,27 @@ def _row_lines(i: int, step: _Step, xs: list[str], ps: list[str], ts: list[str],
     """The lines that write a row of the same pull."""
     pull, numbers, rest, own = step.row
     given, primals, rows = [f"({', '.join(each)},)" for each in (xs, ps, ts)]
-    if isinstance(pull, Pull) and pull.asked:  # the pull is another one if an answer is
-        return [f" r{i} = tape.written(primitive{i}, {given}, {primals}, {rows}, params{i}, bits{i}, shape{i}, o{i}, source)"]
+    otherwise = f"r{i} = tape.written(primitive{i}, {given}, {primals}, {rows}, params{i}, bits{i}, shape{i}, o{i}, source)"
+    asked = isinstance(pull, Pull) and pull.asked
+    if asked and pull.question is None:  # the pull is another one if an answer is
+        return [f" {otherwise}"]
     scope |= {f"pull{i}": pull, f"rest{i}": rest}
     tangents = [x.tangent if type(x) is Tracer else None for x in step.operands]
     numbers = "".join([f"{ts[tangents.index(m)]}, " for m in numbers])
-    kept = _kept(i, step, xs, ps, ts)
+    kept, lines = None if asked else _kept(i, step, xs, ps, ts), []
     if kept is None:
-        known = ""
-        if isinstance(pull, Pull) and pull.part is not None:
+        known, indent = "", " "
+        if asked:
+            question, answer = pull.question
+            scope |= {f"part{i}": question.part, "everywhere": everywhere}
+            lines = [f" k{i} = [*{primals}, o{i}]", f" k{i} += part{i}.computed(k{i})"]
+            lines += [f" if everywhere(k{i}[{question.number}]) is not {answer}:", f"  {otherwise}", " else:"]
+            known, indent = f", known_of(pull{i}, k{i})", "  "
+        elif isinstance(pull, Pull) and pull.part is not None:
             known = f", known_of(pull{i}, [*{primals}, o{i}])"
         operation = f"(primitive{i}, {given}, params{i}, bits{i}, shape{i})"
         row = f"pull{i}, ({numbers}), rest{i}, {operation}, o{i}, {bool(own)}, source, {primals}"
-        return [f" r{i} = tape.row({row}{known})"]
+        return [*lines, f"{indent}r{i} = tape.row({row}{known})"]
     lines = [f" r{i} = new(Tracer)", f" r{i}.owner, r{i}.primal, r{i}.tangent = trace, o{i}, len(tape.own)"]
     lines.append(f" r{i}.source, r{i}.atom, r{i}.box = source, None, None")
     if pull.begins:

@@ -15,6 +15,7 @@ import funcad.numpy as fnp
 from funcad.numpy import joining
 from funcad.unjitted import remembered, written_again
 from funcad.unjitted.kinds import compiled
+from funcad.unjitted.tape import Tape
 
 RNG = np.random.default_rng(3)
 X = RNG.uniform(0.5, 1.5, (4, 3))
@@ -384,3 +385,23 @@ def test_the_line_is_the_users_whoever_calls(call: Any) -> None:
 
     funcad.grad(f)(np.ones(3))
     assert set(lines) == {("<lambda>", call.__code__.co_firstlineno)}
+
+
+def test_other_answers_after_a_call_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row whose rule asked is written again by the answer that it had; a tie or a NaN is another one."""
+    asked: list[Any] = []
+    written = Tape.written
+    monkeypatch.setattr(Tape, "written", lambda self, *args: asked.append(args[0].name) or written(self, *args))
+    g = funcad.grad(lambda x: np.sum(np.clip(x, -1.0, 1.0)))
+    for _ in range(6):
+        np.testing.assert_array_equal(g(np.array([-2.0, 0.3, 2.0])), [0.0, 1.0, 0.0])
+    asked.clear()
+    np.testing.assert_array_equal(g(np.array([0.5, -3.0, 4.0])), [1.0, 0.0, 0.0])
+    assert not asked
+    np.testing.assert_array_equal(g(np.array([-1.0, np.nan, 1.0])), [0.5, np.nan, 0.5])
+    assert asked == ["maximum", "minimum"]
+    np.testing.assert_array_equal(g(np.array([0.5, -3.0, 1.0])), [1.0, 0.0, 0.5])
+    for _ in range(6):  # the first calls have ties
+        f = funcad.grad(lambda x: np.sum(np.fmax(x, 1.0)))
+        np.testing.assert_array_equal(f(np.array([[1.0, 2.0]])), [[0.5, 1.0]])
+    np.testing.assert_array_equal(f(np.array([[0.0, 2.0]])), [[0.0, 1.0]])
