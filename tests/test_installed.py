@@ -78,7 +78,7 @@ def test_the_wheel_is_small(setup: Any) -> None:
     package = root / "funcad"
     texts |= {path: setup.for_users(text, path.relative_to(package)) for path, text in texts.items() if path.suffix == ".py"}
     sizes = [len(zlib.compress(text.encode())) + 2 * len(str(path.relative_to(root))) + 121 for path, text in texts.items()]
-    assert sum(sizes) + len(manual) < 2.08e6
+    assert sum(sizes) + len(manual) < 2.09e6
 
 
 def test_the_wheel_leaves_out_only_what_runs_not_and_nobody_sees(setup: Any) -> None:

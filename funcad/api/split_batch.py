@@ -309,22 +309,21 @@ class _Work:
         """As a loop calls the function; from the first lane on that meets a rule for batches, they are given back."""
         found: list[tuple[list[Any], Any]] = []
         rest: Sequence[int] = ()
-        with setting(lane=self):
-            for i, (lane, leaves) in enumerate(zip(lanes, self._lanes(lanes))):
-                if self.failed is not None and self.failed[0] < lane:
-                    break
-                try:
-                    one = self._call_alone(leaves)
-                except Exception as error:
-                    if self.met:
-                        raise _OneByOne(self) from None
-                    if self.alone or self.in_order:
-                        self.failed = lane, error
-                        return ()
-                if not (self.alone or self.in_order):  # whatever the user's code has caught
-                    rest = lanes[i:]
-                    break
-                found.append(one)
+        for i, (lane, leaves) in enumerate(zip(lanes, self._lanes(lanes))):
+            if self.failed is not None and self.failed[0] < lane:
+                break
+            try:
+                one = self._call_alone(leaves)
+            except Exception as error:
+                if self.met:
+                    raise _OneByOne(self) from None
+                if self.alone or self.in_order:
+                    self.failed = lane, error
+                    return ()
+            if not (self.alone or self.in_order):  # whatever the user's code has caught
+                rest = lanes[i:]
+                break
+            found.append(one)
         kinds = {type(outs[0]) if structure is _NUMBER else None for outs, structure in found}
         if len(kinds) == 1 and issubclass(next(iter(kinds)) or object, np.generic):
             column = np.array([outs[0] for outs, _ in found])
@@ -335,12 +334,15 @@ class _Work:
 
     def _call_alone(self, leaves: Sequence[Any]) -> Any:
         """`_call` of one lane; None where it has met a rule for batches, whereupon no lane is to be `alone`."""
+        outer, state.lane = state.lane, self
         try:
             return self._call(leaves)
         except _MetRule as met:
             if met.work is not self:
                 raise
             return None
+        finally:
+            state.lane = outer
 
     def _run_together(self, lanes: np.ndarray, log: Sequence[tuple]) -> None:
         self.runs += 1
@@ -392,8 +394,7 @@ class _Work:
             return
         if self.alone:
             try:
-                with setting(lane=self):
-                    self._call_alone(next(self._lanes([lane])))
+                self._call_alone(next(self._lanes([lane])))
             except Exception as found:
                 error = found
         self.failed = lane, error

@@ -31,8 +31,8 @@ from funcad.host.real_types import is_a
 from funcad.memo import remembers, table, weak_table
 
 from funcad.host.where import (  # isort: skip
-    callee, caller, is_installed, is_internal, is_locked, noted, opening, outside, state, static_number, tracing, user_source,
-    users_call, users_text, wants_memory,
+    OF_LIBRARY, callee, caller, is_installed, is_internal, is_locked, noted, opening, outside, state, static_number, tracing,
+    user_source, users_call, users_text, wants_memory,
 )
 from funcad.errors import (  # isort: skip
     BufferNeeded, TracerArrayConversionError, TracerBoolConversionError, TracerIntegerConversionError, UnexpectedTracerError,
@@ -677,9 +677,6 @@ def _is_ours(function: Any) -> bool:
 
 def _of_array(function: Any) -> bool:
     return type(getattr(function, "__self__", None)) is np.ndarray
-
-
-OF_LIBRARY = "call the library in funcad.debug.callback, or in funcad.pure_callback for its result: it needs a real array"
 
 
 def _of_call(how: str, called: str, function: Any) -> str:

@@ -521,6 +521,7 @@ _IN_C = (
     "code in C asked for an array; funcad.scipy.sparse.linalg.splu(A).solve(b) takes traced values, call others in "
     "funcad.pure_callback."
 )
+OF_LIBRARY = "call the library in funcad.debug.callback, or in funcad.pure_callback for its result: it needs a real array"
 FOREIGN = {  # what others say when they get a traced value or an array, and what to do
     "is not JSON serializable": "return the value, and write it outside; or write it in funcad.debug.callback.",
     "must be numpy.ndarray, not Tracer": _IN_C,

@@ -17,10 +17,10 @@ import numpy as np
 from funcad.api.value_reads import CONVERSIONS, as_truth, carries_derivative, plain_value
 from funcad.configuration import OnDemand, nearest
 from funcad.errors import TracerArrayConversionError
-from funcad.host.conversions import OF_LIBRARY, given, runs_own_code
+from funcad.host.conversions import given, runs_own_code
 from funcad.host.devices import device_in_use, namespace_of
 from funcad.host.real_types import dtype_kind, is_a
-from funcad.host.where import is_installed, open_traces, state, user_source, written_for_others
+from funcad.host.where import OF_LIBRARY, is_installed, open_traces, state, user_source, written_for_others
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.jaxpr import params_key
 from funcad.ir.trace import bind

@@ -199,7 +199,9 @@ def pull(
 def _pushed_alone() -> bool:
     """Is one forward mode, which runs beside the user's code, all that is around? It has its tangents at hand."""
     trace = state.running
-    return type(trace) is following.FollowingTrace and trace.outer is None and not open_traces and not state.checked
+    if open_traces or state.checked:
+        return False
+    return type(trace) is following.FollowingTrace and trace.outer is None
 
 
 class _Unmasked:
@@ -227,9 +229,9 @@ class _Unmasked:
     def of(cls, tape: Any, cotangents: Sequence[Any]) -> Any:
         """None, if anything but one tape, which runs beside the user's code, is around this one."""
         trace, found = state.running, cls()
-        if type(trace) is not linearizing.LinearizingTrace or trace.outer is not None or open_traces or state.checked:
+        if type(trace) is not linearizing.LinearizingTrace or trace.outer is not None:
             return None
-        if trace.tape is None or trace.tape.notes is not None:
+        if open_traces or state.checked or trace.tape is None or trace.tape.notes is not None:
             return None
         found.rows = rows = Rows(tape)
         values = [x for k, n in zip(tape.kept, rows.counts) for x in k[:n]]
@@ -254,7 +256,10 @@ class _Unmasked:
         self.there, self.many = tuple(there), len(there) > 1
         rest = [x.primal if type(x) is Tracer else x for x in given]
         rest = [tape.safe(p, x) if type(p) is np.ndarray else p for p, x in zip(rest, given)]
-        numbers = *[results[i].tangent for i in there], *[given[i].tangent for i in self.places]
+        numbers = (
+            *[results[i].tangent for i in there],
+            *[given[i].tangent for i in self.places],
+        )
         self.tape, self.kept = None, ()
         results = list(results)
         for i in there:

@@ -177,10 +177,21 @@ _START = """def again(tape, operands):
 
 def _written(steps: Sequence[_Step], operands: Sequence[Any], strong: Sequence[int], constants: Sequence[Any]) -> Callable:
     """A function of a tape and of operands of the same kinds that writes these rows: as lines of Python, without a look."""
-    scope: dict[str, Any] = {"user_source": user_source, "restore_warnings": restore_warnings, "pending": pending}
-    scope |= {"deliver": deliver, "with_value": with_value, "error_mode": error_mode, "enter": enter}
-    scope |= {"float64": np.float64, "known_of": known_of, "Tracer": Tracer, "new": object.__new__}
-    scope |= {"getframe": sys._getframe, "internal": internal.get}
+    scope: dict[str, Any] = {
+        "user_source": user_source,
+        "getframe": sys._getframe,
+        "internal": internal.get,
+        "error_mode": error_mode,
+        "enter": enter,
+        "restore_warnings": restore_warnings,
+        "pending": pending,
+        "deliver": deliver,
+        "with_value": with_value,
+        "float64": np.float64,
+        "known_of": known_of,
+        "Tracer": Tracer,
+        "new": object.__new__,
+    }
     scope |= {f"c{i}": c for i, c in enumerate(constants)}
     names = [(f"x{k}", f"p{k}", f"t{k}") if type(a) is Tracer else (f"x{k}", f"x{k}", "None") for k, a in enumerate(operands)]
     lines = [*_START, f" {''.join([f'{x}, ' for x, *_ in names])}= operands"]

@@ -281,12 +281,12 @@ def test_a_new_size_derives_nothing(name: str, monkeypatch: pytest.MonkeyPatch) 
     found = kinds_module._ahead
     kinds.clear()  # what a test that had no tables has left
     monkeypatch.setattr(kinds_module, "_ahead", lambda *args: [times.append(args), found(*args)][1])
-    for n in (4, 5, 7, 11):
+    for n in (41, 43, 47, 53):  # which no other test has had so often that the call is remembered
         x = np.linspace(1.0, 2.0, n)
         g = grad(lambda x, weights: np.sum(f(x) * weights))
         weights = np.cos(np.arange(f(x).size)).reshape(f(x).shape)
         np.testing.assert_allclose(g(x, weights), jit(g)(x, weights), rtol=1e-12)
-        if n == 4:
+        if n == 41:
             times.clear()
     assert not times
 
