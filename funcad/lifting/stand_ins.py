@@ -9,6 +9,7 @@ quietly.
 
 from __future__ import annotations
 
+import importlib
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,6 +24,8 @@ from funcad.ir.tracer import Tracer, snapshot
 from funcad.numpy.dispatch import is_traced, where_am_i
 from funcad.numpy.promote import as_array
 from funcad.numpy.views import placed
+from funcad.primitives.conversion import stop_gradient
+from funcad.primitives.linear_systems import triangular_inverse
 from funcad.primitives.shape import reshape
 from funcad.writes.boxes import ViewStep, linked
 from funcad.writes.plain import PLAIN
@@ -255,6 +258,25 @@ def _polynomial(self: Any, x: Any) -> Any:
     return quietly(_by_nodes, x, self.xi, self.wi, self.yi, self.wi, sums)
 
 
+def _psd(self: Any, M: Any, *args: Any, **kwargs: Any) -> None:
+    """`_PSD.__init__`, whose own code goes through eigenvectors, which have no derivative where eigenvalues coincide.
+
+    What its users read does not depend on their choice: the pseudo-inverse U U^T and the logarithm of the determinant. With
+    the U of the values and D = U^T (M - values) U these are U (1 + D)^-1 U^T and log det (1 + D) more. D is zero, its
+    derivative is not. Of a singular matrix only what moves within its range counts.
+    """
+    own = importlib.import_module("funcad.lifting.own_code").lifted(sys.modules["scipy.stats._multivariate"]._PSD.__init__)
+    if not is_traced((M,)):
+        return own(self, M, *args, **kwargs)  # type: ignore[no-any-return]
+    fnp, M = Tracer.namespace.numpy, as_array(M)
+    values = stop_gradient(M)
+    own(self, values, *args, **kwargs)
+    self._M = M
+    factor = fnp.linalg.cholesky(np.eye(len(M)) + self.U.T @ (M - values) @ self.U)
+    self.U = self.U @ triangular_inverse(factor).T
+    self.log_pdet = self.log_pdet + 2.0 * fnp.sum(fnp.log(fnp.diagonal(factor)))
+
+
 def _offsets(shape: Sequence[int], strides: Sequence[int]) -> np.ndarray:
     """How far each element is from the first one, in bytes."""
     steps = [np.arange(n) * s for n, s in zip(shape, strides)]
@@ -278,6 +300,7 @@ HELPERS: dict[str, tuple[str, Any]] = {
     "sliding_window_view": ("numpy.lib.", _sliding_window_view),
     "_BarycentricRational.__call__": ("scipy.interpolate.", _rational),
     "BarycentricInterpolator._evaluate": ("scipy.interpolate.", _polynomial),
+    "_PSD.__init__": ("scipy.stats.", _psd),
 }
 
 

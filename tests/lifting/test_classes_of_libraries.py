@@ -322,3 +322,32 @@ def test_numbers_as_matrices_of_one_element() -> None:
 
 def test_memory_of_traced_arrays() -> None:
     assert np.array_equal(grad(lambda x: np.frombuffer(x, count=2, offset=8).sum())(np.ones(4)), [0.0, 1.0, 1.0, 0.0])
+
+
+_v, _x, _apart = np.array([0.5, -1.0, 0.3]), SPACE["T"], SPACE["m"][:3]
+DENSITIES_OF_MATRICES = {
+    "rows": lambda M: stats.matrix_normal.logpdf(_apart, np.zeros((3, 3)), M, np.eye(3)),
+    "columns": lambda M: stats.matrix_normal(np.zeros((3, 3)), np.eye(3), M).logpdf(_apart),
+    "matrix_t": lambda M: stats.matrix_t.logpdf(_apart, np.zeros((3, 3)), M, np.eye(3), 3.0),
+    "t": lambda M: stats.multivariate_t.logpdf(_x, np.zeros(3), M, 3.0),
+    "normal": lambda M: np.sum(stats.multivariate_t.logpdf(_x, np.zeros(3), M, np.inf)),
+    "pdf": lambda M: stats.multivariate_t(np.zeros(3), M, 3.0).pdf(_x),
+    "singular": lambda M: stats.multivariate_normal(np.zeros(3), M, allow_singular=True).logpdf(_x),
+}
+
+
+@pytest.mark.parametrize("name", [n for n in DENSITIES_OF_MATRICES if n != "matrix_t" or hasattr(stats, n)])
+def test_densities_of_matrices_whose_eigenvalues_coincide(name: str) -> None:
+    density = DENSITIES_OF_MATRICES[name]
+    for f in (lambda v: density(np.eye(3) + np.outer(v, v)), lambda v: density(np.eye(3) * (1.0 + v[0] ** 2))):
+        funcad.testing.check_grads(f, (_v,), order=2)
+        slope, compiled = grad(f)(_v), jit(grad(f))
+        assert funcad.value_and_grad(f)(_v)[0] == pytest.approx(f(_v), rel=1e-14)
+        assert all(np.allclose(compiled(_v), slope, rtol=1e-12) for _ in range(3))
+        assert np.allclose(vmap(grad(f))(np.stack([_v, 2 * _v]))[0], slope, rtol=1e-12)
+
+
+def test_the_density_of_a_singular_shape_has_its_derivative_along_the_support() -> None:
+    shape, x = np.array([[2.0, 1.0, 0.0], [1.0, 2.0, 0.0], [0.0, 0.0, 0.0]]), np.array([1.0, 2.0, 0.0])
+    f = lambda c: stats.multivariate_t.logpdf(x, np.zeros(3), c * shape, 3.0)
+    assert grad(f)(1.3) == pytest.approx((f(1.3 + 1e-6) - f(1.3 - 1e-6)) / 2e-6, rel=1e-6)
