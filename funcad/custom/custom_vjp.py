@@ -644,7 +644,9 @@ def custom_gradient(fun: Callable[..., Any]) -> custom_vjp:
     def bwd(residuals: tuple, ct: Any) -> tuple:
         arrays, pullback, n = residuals
         result = pullback(arrays, ct)
-        return (result,) if n == 1 and not (isinstance(result, tuple) and len(result) == 1) else tuple(result)
+        if n == 1 and not (isinstance(result, tuple) and len(result) == 1):
+            return (result,)
+        return tuple(result)
 
     wrapped = _OwnPullback(value)
     wrapped.defvjp(fwd, bwd)

@@ -265,14 +265,16 @@ def _psd(self: Any, M: Any, *args: Any, **kwargs: Any) -> None:
     the U of the values and D = U^T (M - values) U these are U (1 + D)^-1 U^T and log det (1 + D) more. D is zero, its
     derivative is not. Of a singular matrix only what moves within its range counts.
     """
-    own = importlib.import_module("funcad.lifting.own_code").lifted(sys.modules["scipy.stats._multivariate"]._PSD.__init__)
+    theirs = sys.modules["scipy.stats._multivariate"]
+    own = importlib.import_module("funcad.lifting.own_code").lifted(theirs._PSD.__init__)
     if not is_traced((M,)):
         return own(self, M, *args, **kwargs)  # type: ignore[no-any-return]
     fnp, M = Tracer.namespace.numpy, as_array(M)
     values = stop_gradient(M)
     own(self, values, *args, **kwargs)
     self._M = M
-    factor = fnp.linalg.cholesky(np.eye(len(M)) + self.U.T @ (M - values) @ self.U)
+    change = self.U.T @ (M - values) @ self.U
+    factor = fnp.linalg.cholesky(np.eye(len(M)) + change)
     self.U = self.U @ triangular_inverse(factor).T
     self.log_pdet = self.log_pdet + 2.0 * fnp.sum(fnp.log(fnp.diagonal(factor)))
 

@@ -229,7 +229,10 @@ def dropout(key: Any, x: Any, rate: float = 0.5, *, broadcast_axes: Any = (), de
     shared = axes_of(broadcast_axes, len(shape))
     kept = bernoulli(key, 1.0 - rate, tuple([1 if i in shared else n for i, n in enumerate(shape)]))
     factor = 1.0 / (1.0 - rate) if rate < 1 else 1.0
-    factor = broadcast_to(convert(factor, dtype_of(x)), shape) if type(factor) is Tracer else float(factor)
+    if type(factor) is Tracer:
+        factor = broadcast_to(convert(factor, dtype_of(x)), shape)
+    else:
+        factor = float(factor)
     return select(broadcast_to(kept, shape), mul(x, factor), 0.0)
 
 

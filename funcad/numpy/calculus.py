@@ -216,7 +216,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         slope = (y1 - y0) / chosen(flat, 1.0, x1 - x0)
         inside, within = x, np.logical_and(at >= places[0], at <= places[-1])
         if not (known and within.all()):
-            inside = np.where(within, x, stop_gradient(np.clip(at, places[0], places[-1]) if period is None else x))
+            nearest = np.clip(at, places[0], places[-1]) if period is None else x
+            inside = np.where(within, x, stop_gradient(nearest))
         result = slope * (inside - x0) + y0
         given = list(map(concrete_value, (values, nodes)))
         if not all([type(v) is not Tracer and np.isfinite(v).all() for v in given]):
