@@ -221,16 +221,16 @@ class Turn:
         if over_processes():
             yield
             return
-        outer = None
-        owned = self.lock.acquire(blocking=False) or self._wait()
+        outer, inside = None, self.lock._is_owned()
         try:
-            if owned:
+            if inside or self.lock.acquire(blocking=False) or self._wait():
                 outer, self.holder = self.holder, (threading.get_ident(), threading.get_native_id())
             yield
-        finally:
-            if owned:
-                self.holder = outer
-                self.lock.release()
+        finally:  # an interrupt may come between any two steps: the lock itself knows who has it
+            if self.lock._is_owned():
+                self.holder = outer if inside else None
+                if not inside:
+                    self.lock.release()
 
     def _wait(self) -> bool:
         """Wait for the turn; False if who has it waits for this thread, or stands at one place of its program for long."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import sys
@@ -400,3 +401,34 @@ def test_a_function_that_calls_itself_with_another_signature() -> None:
     for _ in range(4):
         assert f(np.arange(5.0)) == 10.0
     assert f.cache_info().currsize == 5
+
+
+class Interrupted:
+    """A lock whose thread is interrupted as soon as it has it."""
+
+    def __init__(self, lock: Any) -> None:
+        self.lock = lock
+
+    def acquire(self, **options: Any) -> bool:
+        self.lock.acquire(**options)
+        raise KeyboardInterrupt
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.lock, name)
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_an_interrupt_leaves_no_turn_taken(inside: bool) -> None:
+    """Other threads would wait for ever, for a thread that has long been doing something else."""
+    lock = threading.RLock()
+    turn = jit_cache.Turn(Interrupted(lock))
+    with lock if inside else contextlib.nullcontext():
+        if not inside:
+            with pytest.raises(KeyboardInterrupt), turn.taken():
+                pass
+        else:  # whoever has the lock takes no second one
+            with pytest.raises(KeyboardInterrupt), turn.taken():
+                raise KeyboardInterrupt
+            assert lock._is_owned()
+    with ThreadPoolExecutor(1) as pool:
+        assert pool.submit(lock.acquire, timeout=5.0).result()
