@@ -236,3 +236,26 @@ def test_a_distribution_function_that_is_a_sum_is_refused_under_jit() -> None:
     with pytest.raises(errors.TracerArrayConversionError, match=r"sum pmf\(m\)"):
         jit(grad(f))(0.6)
     assert jit(grad(lambda p: np.sum(stats.logser.pmf(np.arange(1, 4), p))))(0.6) == pytest.approx(grad(f)(0.6))
+
+
+NARROW = [("norminvgauss", (1.4, 0.5)), ("norminvgauss", (20.0, -3.0)), ("vonmises_line", (1e3,))]
+
+
+@pytest.mark.parametrize(("name", "shapes"), NARROW)
+@pytest.mark.parametrize("method", ["cdf", "sf", "logcdf", "logsf"])
+def test_integrals_far_from_the_peak_have_their_derivatives(name: str, shapes: tuple[float, ...], method: str) -> None:
+    family, (a, *rest) = getattr(stats, name), shapes
+    h, x = 1e-4 * a, family.ppf(np.array([1e-4, 0.3, 0.7, 1 - 1e-4]), *shapes)
+    f = lambda x, a: getattr(family, method)(x, a, *rest)
+    slopes = [(f(x, a + k * h) - f(x, a - k * h)) / (2 * k * h) for k in (1, 2)]
+    expected = (4 * slopes[0] - slopes[1]) / 3
+    assert np.allclose(funcad.jvp(lambda a: f(x, a), (a,), (1.0,))[1], expected, rtol=1e-5, atol=1e-12)
+    assert np.allclose(vmap(lambda x: grad(lambda a: f(x, a))(a))(x), expected, rtol=1e-5, atol=1e-12)
+
+
+def test_a_tail_probability_is_scipys_own_under_grad_too() -> None:
+    for f, at in [(stats.norminvgauss.sf, 50.0), (stats.norminvgauss.logsf, 50.0), (stats.norminvgauss.isf, 1e-20)]:
+        slopes = [(f(at, 1.4 + h, 0.5) - f(at, 1.4 - h, 0.5)) / (2 * h) for h in (1e-4, 2e-4)]
+        value, slope = funcad.value_and_grad(lambda a, f=f, at=at: f(at, a, 0.5))(1.4)
+        assert value == pytest.approx(f(at, 1.4, 0.5), rel=1e-12, abs=0)
+        assert slope == pytest.approx((4 * slopes[0] - slopes[1]) / 3, rel=1e-4, abs=0)

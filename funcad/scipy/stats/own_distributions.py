@@ -99,8 +99,12 @@ def is_written(theirs: Any, name: str) -> bool:
     """Does the distribution have a formula of its own, which is no quadrature or search?"""
     method = getattr(type(theirs), name)
     names = {n for code in all_codes(method.__code__) for n in code.co_names}
-    general = method.__qualname__.startswith(("rv_continuous", "rv_discrete", "rv_generic"))
-    return not general and not names & {"integrate", "optimize", "quad"}
+    return not is_general(theirs, name) and not names & {"integrate", "optimize", "quad"}
+
+
+def is_general(theirs: Any, name: str) -> bool:
+    """Is a formula the one of all distributions?"""
+    return getattr(type(theirs), name).__qualname__.startswith(("rv_continuous", "rv_discrete", "rv_generic"))
 
 
 def by_elements(formula: Callable[..., Any], parameters: Sequence[Any]) -> Any:
@@ -153,6 +157,11 @@ def integral(
     """The tangent in the parameters of the integral of the density from low to high; None stands for an infinite end."""
     if low is None and high is None:
         return sum([integral(density, *ends, parameters, tangents) for ends in ((None, 0.0), (0.0, None))])
+    return _summed(density, _nodes(low, high, parameters), parameters, tangents)
+
+
+def _nodes(low: Any, high: Any, parameters: Sequence[Any]) -> tuple[Any, Any, Any]:
+    """Where the density is taken between the ends, with which weights, and which of these places are inside."""
     shape = (-1, *[1] * max(map(np.ndim, [end for end in (low, high) if end is not None] + list(parameters))))
     rates, slopes = _RATES.reshape(shape), _SLOPES.reshape(shape)
     if low is None or high is None:
@@ -167,12 +176,27 @@ def integral(
             high - (high - low) / (1 + np.exp(2 * rates)),
         )
         weights = (high - low) * part / (1 + np.exp(2 * rates)) * 2 * slopes
-    tangent = _in_parameters(functools.partial(quietly, density, at), parameters, tangents)
     inside = fnp.logical_and(
         at > (-np.inf if low is None else low),
         at < (np.inf if high is None else high),
     )
+    return at, weights, inside
+
+
+def _summed(density: Callable[..., Any], nodes: Sequence[Any], parameters: Sequence[Any], tangents: Sequence[Any]) -> Any:
+    at, weights, inside = nodes
+    tangent = _in_parameters(functools.partial(quietly, density, at), parameters, tangents)
     return fnp.sum(fnp.where(inside, tangent * weights, 0.0), axis=0)
+
+
+def _smaller_side(density: Callable[..., Any], ends: Any, y: Any, lower: Any, parameters: Any, tangents: Any) -> Any:
+    """The tangent of the integral up to y: that of the lower side, or less that of the upper one, whichever has no peak.
+
+    Nodes are dense at y and at finite ends. A peak many widths away from them would fall between two.
+    """
+    sides = [_nodes(ends[0], y, parameters), _nodes(y, ends[1], parameters)]
+    t = _summed(density, [fnp.where(lower, *pair) for pair in zip(*sides)], parameters, tangents)
+    return fnp.where(lower, t, -t)
 
 
 def _in_parameters(
@@ -316,15 +340,12 @@ class OwnContinuous(_Own, Continuous):
                 t = None if tangents[0] is None else sign * density(*args) * tangents[0]
                 if not _moving(tangents[1:]):
                     return t
-                low, high = ends(*parameters)
-                if method == "sf":
-                    moved = integral(density, y, high, parameters, tangents[1:])
-                else:
-                    moved = integral(density, low, y, parameters, tangents[1:])
+                lower = out <= 0.5 if method == "cdf" else out > 0.5
+                moved = sign * _smaller_side(density, ends(*parameters), y, lower, parameters, tangents[1:])
                 return moved if t is None else t + moved
 
             values = with_rule(functools.partial(from_scipy, f"stats.{name}.{method}"), rule)
-            if method == "sf" and not is_written(theirs, "_sf"):
+            if method == "sf" and is_general(theirs, "_sf"):
                 return lambda y, *parameters: 1.0 - cdf(y, *parameters)
             return (
                 _own(getattr(form, f"_{method}"), values)
@@ -394,7 +415,7 @@ class OwnDiscrete(_Own, Discrete):
                 return sign * _tail_sum(mass, low, k, parameters, tangents[1:])
 
             values = with_rule(functools.partial(from_scipy, f"stats.{name}.{method}"), rule)
-            if method == "sf" and not is_written(theirs, "_sf"):
+            if method == "sf" and is_general(theirs, "_sf"):
                 return lambda k, *parameters: 1.0 - cdf(k, *parameters)
             return (
                 _own(getattr(form, f"_{method}"), values)
