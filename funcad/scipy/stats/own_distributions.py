@@ -341,7 +341,14 @@ class OwnContinuous(_Own, Continuous):
                 if not _moving(tangents[1:]):
                     return t
                 lower = out <= 0.5 if method == "cdf" else out > 0.5
-                moved = sign * _smaller_side(density, ends(*parameters), y, lower, parameters, tangents[1:])
+                moved = sign * _smaller_side(
+                    density,
+                    ends(*parameters),
+                    y,
+                    lower,
+                    parameters,
+                    tangents[1:],
+                )
                 return moved if t is None else t + moved
 
             values = with_rule(functools.partial(from_scipy, f"stats.{name}.{method}"), rule)
