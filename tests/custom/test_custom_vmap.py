@@ -224,9 +224,10 @@ def test_jit_with_effects_keeps_the_rule_in_a_lane(asks, known):
     """What has happened while it was traced does not happen again."""
     f, _ = times_hundred()
     seen = []
+    note = unseen(lambda v: seen.append(float(v)))
 
     def acting(x):
-        fc.debug.callback(unseen(lambda v: seen.append(float(v))), x)
+        fc.debug.callback(note, x)
         y = 2 * x if asks and x > 2.5 else x
         return f(y, 2.0)
 
