@@ -396,6 +396,11 @@ class LaneTrace(AbstractTrace):
         if self.work.runs_plainly(len(self.lanes), self):
             self._leave()
 
+    def part(self) -> None:
+        """Lanes run one by one from here on, as at an effect, but with a named axis, which keeps them together."""
+        if self.axis_name is None:
+            self.work.meets_effect()
+
     def _leave(self) -> None:
         self.work.add(self.lanes, self)
         self.left = True

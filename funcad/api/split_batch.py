@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -75,8 +76,11 @@ class Trial:
         return self.answer(x, "text") if text else x
 
     def answer(self, x: Tracer, how: str) -> Any:
-        if is_stored(how):
-            return x
+        if not is_stored(how):
+            self.part()
+        return x
+
+    def part(self) -> None:
         self.asked = True
         raise Asked(self)
 
@@ -177,7 +181,7 @@ class _Work:
     __slots__ = (
         *("f", "flat", "store", "leaves", "mapped", "size", "axis_name"),
         *("todo", "parts", "failed", "runs", "plain", "alone", "writes", "direct", "lost", "longest", "met", "in_tree"),
-        *("outer", "in_order"),
+        *("outer", "in_order", "filters"),
     )
 
     def __init__(
@@ -199,6 +203,7 @@ class _Work:
         self.outer = state.before_effect  # of the lanes around these, which are told first: they may be traced without values
         self.met = False  # has it met an effect, which the lanes have one after the other?
         self.in_order = False  # do they run so now?
+        self.filters = warnings.filters  # the user's `catch_warnings` puts others there
         self.in_tree = in_tree
         self.direct: bool | None = flat is None or None  # are the leaves the arguments? None: not looked yet
         self.writes: bool | None = None  # does f write into arrays? None: not looked yet
@@ -232,11 +237,14 @@ class _Work:
         self.longest = max(self.longest, trace.alone)
         self.lost += trace.spent - finished * trace.alone
 
-    def meets_effect(self, equation: Equation | None = None) -> None:
+    def meets_effect(self, equation: Equation | None = None, warns: bool = False) -> None:
+        """`warns`: it is a warning, which is one where the function itself asks for it, as it is told of one lane's then."""
         if not self.size:
             return
         if self.outer is not None:
-            self.outer(equation)
+            self.outer(equation, warns)
+        if warns and (warnings.filters is self.filters or self.axis_name is not None):
+            return
         if self.axis_name is not None:
             name = equation.primitive.name if equation is not None else "a callback"
             raise LanesError(

@@ -100,12 +100,22 @@ def shown_value(x: Value, text: bool = True) -> Value:
     if type(value) is not Tracer:
         return value
     recorder, observer = value.owner.recorder, state.observer
+    if recorder is None and text:
+        _part_lanes_around(value.owner)
     shown: Value = value if recorder is None else recorder.shown(value, text)
     if shown is value and text and observer is not None and _is_of(observer, value):
         if observer.inputs:  # a number is one that was to be an input
             raise observer.not_placed()
         observer.refuse("the text of a traced array is made" if value.aval.shape else "the text of a traced value is made")
     return value if shown is value else shown_value(shown, text)
+
+
+def _part_lanes_around(trace: Any) -> None:
+    """A text is made of its values: where it runs once for each lane of a vmap (a checkpoint), the lanes part before."""
+    while trace is not None and trace.recorder is None and trace.given is not None:
+        trace = trace.around and trace.around[1]
+    if trace is not None and getattr(trace.recorder, "of_lanes", False):
+        trace.recorder.part()
 
 
 def _is_of(observer: Any, x: Tracer) -> bool:

@@ -152,9 +152,19 @@ def deliver(primitive: Any, args: Sequence[Any]) -> None:
     own = [entry for entry in pending if entry[0] == thread]
     for entry in own:  # one by one: other threads append meanwhile
         pending.remove(entry)
+    if state.before_effect is not None and own and _is_heard():
+        state.before_effect(None, True)
     for _, error, filename, line, registry in own:
         text = f"{error} encountered in {_label(primitive, args)}"
         warnings.warn_explicit(text, RuntimeWarning, filename, line, registry=registry)
+
+
+def _is_heard() -> bool:
+    """Is the next RuntimeWarning shown or recorded, as far as its category tells?"""
+    for action, message, category, module, _ in warnings.filters:
+        if message is None and module is None and issubclass(RuntimeWarning, category):
+            return action not in ("ignore", "error")
+    return True
 
 
 def _label(primitive: Any, args: Any) -> str:
