@@ -2,7 +2,8 @@
 and float32 with `jax_enable_x64` off.
 
 `jax.numpy.bfloat16` and the like are the types of the package ml_dtypes. They follow NumPy's rules of promotion, as all dtypes,
-but beside Python's numbers: there bfloat16 stays bfloat16 in code written for JAX, where NumPy's would become float32.
+but beside Python's numbers: there bfloat16 stays bfloat16 in code written for JAX, where before ml_dtypes 0.7 NumPy's would
+become float32.
 
 >>> from funcad.jax import numpy as jnp
 >>> jnp.ones(2).at[0].add(1.0)
