@@ -219,33 +219,39 @@ def instead(remedy: str) -> Maker:
 
 
 def stepping(name: str, original: Callable[..., Any]) -> Answer:
-    """`ode.integrate`, which hands the user's functions to code in C: that loses the errors which they raise."""
+    """`ode.integrate`, which hands the user's functions to code in C: that loses the errors which they raise, and may call them
+    again. So nothing is raised there: what was is raised behind it, and until then there is no slope.
+    """
     refused = functools.partial(_met_traced, "scipy.integrate.solve_ivp(f, (t0, t1), y0), which takes traced values", name)
 
     def own(self: Any, *args: Any, **kwargs: Any) -> Any:
         if any_traced((self._y, *self.f_params, *self.jac_params, *args)):
             refused()
-        kept, raised = (self.f, self.jac), []
+        kept, before, raised = (self.f, self.jac), (self._y, self.t), []
 
-        def noting(f: Any) -> Any:
-            def noted(*given: Any) -> Any:
+        def noting(f: Any, rank: int) -> Any:
+            def noted(t: Any, y: Any, *given: Any) -> Any:
                 try:
-                    return f(*given)
+                    if not raised:
+                        return f(t, y, *given)
                 except BaseException as error:
                     raised.append(error)
-                    raise
+                return np.zeros((len(y),) * rank)
 
             f = _watched(f)
             return noted
 
-        self.f, self.jac = [f if f is None else noting(f) for f in kept]
+        self.f, self.jac = [f if f is None else noting(f, rank) for rank, f in enumerate(kept, 1)]
         try:
-            return original(self, *args, **kwargs)
+            out = original(self, *args, **kwargs)
         except BaseException:
             if not raised:
                 raise
         finally:
             self.f, self.jac = kept
+        if not raised:
+            return out
+        self._y, self.t = before
         if isinstance(raised[0], (_Traced, TracerArrayConversionError)):
             refused()
         raise raised[0]
