@@ -196,9 +196,10 @@ def _library(observer: Observer, f: Any, caller: Any) -> Any:
         return _dispatched(observer, f, caller)
     if type(f) is types.FunctionType and f.__code__ is _METHOD:  # made anew at each access
         held = {name: content(cell) for name, cell in zip(f.__code__.co_freevars, f.__closure__ or ())}
-        for x in (held["obj"], held["self"].dispatcher) if id(f) in observer.origin else ():
+        dispatcher = f.register.__self__.dispatcher  # in which cell it is depends on Python's version
+        for x in (held["obj"], dispatcher) if id(f) in observer.origin else ():
             observer.found_nowhere(x, f.__name__)
-        return _dispatched(observer, held["self"].dispatcher, caller, held["obj"], held["cls"])
+        return _dispatched(observer, dispatcher, caller, held["obj"], held["cls"])
     if f is builtins.globals:
         table = caller.__globals__
         of = observer.found_nowhere(caller, caller.__qualname__)
