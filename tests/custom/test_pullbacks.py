@@ -47,7 +47,7 @@ def by_helper(i: int) -> Any:
 
 
 def by_inner(i: int) -> Any:
-    return lambda x: (x * i, lambda ct: [c * np.cos(x) * i for c in (ct,)][0])
+    return lambda x: (x * i, lambda ct: next(c * np.cos(x) * i for c in (ct,)))
 
 
 def by_count(i: int) -> Any:
