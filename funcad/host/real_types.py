@@ -38,6 +38,7 @@ def ufunc_behind(function: Any) -> Any:
     return inner if type(inner) is np.ufunc else function
 
 
+NUMPY = tuple(map(int, np.__version__.split(".")[:2]))  # the version that is installed, whose answers are given
 _PYTHON = {"b": bool, "i": int, "f": float, "c": complex}
 
 
@@ -86,9 +87,6 @@ class Unseen(type):
 # and nobody reads or writes it. A primitive's `layout(*layouts, **params)` gives what NumPy would give for these operands; None
 # stands for a literal among them. The rules below are those of NumPy's iterator for order="K". Trap: a view keeps strides,
 # which may be negative, zero or those of a slice; a new array has none of these, so the two are not the same fact.
-
-
-_BEFORE_2_1 = tuple(map(int, np.__version__.split(".")[:2])) < (2, 1)  # reshape has no copy=
 
 
 def contiguous(shape: tuple[int, ...], dtype: Any, axes: Sequence[int] | None = None) -> np.ndarray:
@@ -166,10 +164,6 @@ def of_reshape(layout: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
 def view_of_reshape(layout: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
     """The view, None if NumPy would have to copy. Whether memory is shared cannot be asked: there is none behind a layout."""
     try:
-        if _BEFORE_2_1:
-            view = layout.view()
-            view.shape = shape
-            return view
         return np.reshape(layout, shape, copy=False)
     except (AttributeError, ValueError):  # it would have to copy
         return None

@@ -14,6 +14,7 @@ from numpy.linalg import LinAlgError
 
 from funcad.configuration import OnDemand
 from funcad.host.devices import restore_warnings, suppress_warnings
+from funcad.host.real_types import NUMPY
 from funcad.ir.aval import Aval, aval_of, dtype_of, shape_of
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
@@ -51,14 +52,20 @@ def cond(x: Any, p: Any = None) -> Any:
     shape = shape_of(x)
     if 0 in shape[-2:]:
         raise LinAlgError("cond is not defined on empty arrays")
+    strict = NUMPY < (2, 5)  # NaN raises
     with np.errstate(all="ignore"):  # as NumPy's: a singular matrix has the condition number inf
         if p is None or p in (2, -2):
-            s = eigen.svdvals(x)
+            s = eigen.svdvals(x, strict=strict)
             first, last = s[..., 0], s[..., -1]
             result = div(last, first) if p == -2 else div(first, last)
         else:
             x = square(x)
-            result = mul(norm(x, p, axis=(-2, -1)), norm(linear_systems.inv(x, strict=False), p, axis=(-2, -1)))
+            both = x, linear_systems.inv(x, strict=False)
+            if p == "nuc" and not strict:
+                sizes = [reduce_sum(eigen.svdvals(a, strict=False), axes=(len(shape) - 2,)) for a in both]
+            else:
+                sizes = [norm(a, p, axis=(-2, -1)) for a in both]
+            result = mul(*sizes)
         missing = reduce_any(isnan(x), axes=(len(shape) - 2, len(shape) - 1))
         return select(and_(isnan(result), not_(missing)), _INF, result)
 

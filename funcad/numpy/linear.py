@@ -11,7 +11,7 @@ import numpy as np
 from numpy.lib.array_utils import normalize_axis_tuple
 
 from funcad.configuration import OnDemand
-from funcad.host.real_types import FLOAT32, NARROW, is_a, is_narrow
+from funcad.host.real_types import FLOAT32, NARROW, NUMPY, is_a, is_narrow
 from funcad.host.where import outside
 from funcad.ir.aval import aval_of, shape_of
 from funcad.ir.tracer import Tracer
@@ -299,7 +299,7 @@ def kron(a: Any, b: Any) -> Any:
 
 @implements("cross", lift=True, by_kind=True)
 def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: Any = None) -> Any:
-    """`numpy.cross`, with its warning of vectors of 2 components."""
+    """`numpy.cross`, with its warning of vectors of 2 components before NumPy 2.5, its error since."""
     if axis is not None:
         axisa = axisb = axisc = axis
     x, y = _same_dtype(a, b)
@@ -307,6 +307,8 @@ def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axi
         raise ValueError("At least one array has zero dimension")
     x, y = [move_axis(v, axis_of(i, len(shape_of(v))), len(shape_of(v)) - 1) for v, i in ((x, axisa), (y, axisb))]
     sizes = {shape_of(x)[-1], shape_of(y)[-1]}
+    if NUMPY >= (2, 5):
+        _refuse_planes(x, y, -1)
     if not sizes <= {2, 3}:
         raise ValueError("incompatible dimensions for cross product\n(dimension must be 2 or 3)")
     if 2 in sizes:
@@ -335,13 +337,17 @@ def _cross_of_plane(x: Any, y: Any, axis: int) -> Any:
 @implements("linalg.cross", lift=True, by_kind=True)
 def cross_of_space(x1: Any, x2: Any, /, *, axis: int = -1) -> Any:
     """`numpy.linalg.cross`, of vectors of 3 components."""
-    first, second = [shape_of(array_of(v))[axis] for v in (x1, x2)]
+    _refuse_planes(array_of(x1), array_of(x2), axis)
+    return cross(x1, x2, axis=axis)
+
+
+def _refuse_planes(x: Any, y: Any, axis: int) -> None:
+    first, second = shape_of(x)[axis], shape_of(y)[axis]
     if (first, second) != (3, 3):
         raise ValueError(
-            "Both input arrays must be (arrays of) 3-dimensional vectors, but they are "
-            f"{first} and {second} dimensional instead."
+            "Both input arrays must be (arrays of) 3-dimensional vectors, "
+            f"but they are {first} and {second} dimensional instead."
         )
-    return cross(x1, x2, axis=axis)
 
 
 @implements("linalg.multi_dot", by_kind=True)

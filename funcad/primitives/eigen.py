@@ -358,18 +358,25 @@ def svd(a: Any, *, full_matrices: bool = False) -> list[Any]:
     return svd_p(a, full_matrices=full_matrices)
 
 
-def _svdvals_jvp(tangents: Any, out: Any, a: Any) -> Any:
+def _svdvals_jvp(tangents: Any, out: Any, a: Any, *, strict: bool) -> Any:
     u, _, vh = svd(a)
     return real(inner_diagonal(conj(u), tangents[0], mH(vh)))
 
 
-# The singular values alone, in descending order: several times quicker where no derivative is taken.
-svdvals = stacked(
+svdvals_p = stacked(
     "svdvals",
-    lambda xp, a: of_finite(xp, lambda a: xp.linalg.svd(a, compute_uv=False), a, strict=True)[0],
-    lambda a: _svd_abstract(a, full_matrices=False)[1],
+    lambda xp, a, *, strict: of_finite(xp, lambda a: xp.linalg.svd(a, compute_uv=False), a, strict=strict)[0],
+    lambda a, *, strict: _svd_abstract(a, full_matrices=False)[1],
     _svdvals_jvp,
 )
+
+
+def svdvals(a: Any, *, strict: bool = True) -> Any:
+    """The singular values alone, in descending order; of a matrix with NaN LinAlgError, or NaN if not strict.
+
+    Several times quicker than `svd` where no derivative is taken.
+    """
+    return svdvals_p(a, strict=strict)
 
 
 # -- the Schur form a = z t z^H, t upper triangular

@@ -17,7 +17,7 @@ eigvalsh_p = eigen.eigvalsh_p
 gap_quotient_p = eigen.gap_p
 outer_sum_p = eigen.outer_sum
 svd_p = eigen.svd_p
-svdvals_p = eigen.svdvals
+svdvals_p = eigen.svdvals_p
 broadcast_in_dim_p = families.broadcast_in_dim
 transpose_p = shape.transpose
 
@@ -269,8 +269,8 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 complex642 lower=True columns": (_eigvalsh_4, _eigvalsh_8),
     },
     svdvals_p: {
-        "0 f2": (_svdvals_1, _svdvals_2),
-        "0 complex1282": (_svdvals_3, _svdvals_4),
-        "0 complex642": (_svdvals_3, _svdvals_5),
+        "0 f2 strict=True": (_svdvals_1, _svdvals_2),
+        "0 complex1282 strict=True": (_svdvals_3, _svdvals_4),
+        "0 complex642 strict=True": (_svdvals_3, _svdvals_5),
     },
 }

@@ -156,7 +156,7 @@ SAMPLES: dict[str, list[Sample]] = {
         for axis in range(axes)
     ],
     "sylvester": [("aa bb ab", {})],
-    "svdvals": [("ba", {})],
+    "svdvals": [("ba", {"strict": True})],
     "transpose": [("abc"[:n], {"perm": perm}) for n in (2, 3) for perm in itertools.permutations(range(n))][1:],
     "triangle": [("aa", {"lower": lower, "diagonal": d}) for lower in (False, True) for d in (0.0, 1.0)],
     "unit_lower": [("aa", {})],
