@@ -62,7 +62,7 @@ def cond(x: Any, p: Any = None) -> Any:
             x = square(x)
             both = x, linear_systems.inv(x, strict=False)
             if p == "nuc" and not strict:
-                sizes = [reduce_sum(eigen.svdvals(a, strict=False), axes=(len(shape) - 2,)) for a in both]
+                sizes = [factorizations.nuclear_norm(a, strict=False) for a in both]
             else:
                 sizes = [norm(a, p, axis=(-2, -1)) for a in both]
             result = mul(*sizes)

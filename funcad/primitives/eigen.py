@@ -19,7 +19,7 @@ from funcad.ir.aval import Aval, dtype_of, shape_of
 from funcad.ir.primitive import Primitive, is_linear, not_linear
 from funcad.primitives.arithmetic import abs_, add, div, mul, neg, sub
 from funcad.primitives.basic_indexing import take_along
-from funcad.primitives.comparison import eq, select
+from funcad.primitives.comparison import eq, isnan, select
 from funcad.primitives.conversion import complex_dtype, conj, convert, imag, make_complex, real
 from funcad.primitives.families import REAL, elementwise, sum_tangents
 from funcad.primitives.reduction import argmax, reduce_sum
@@ -359,8 +359,9 @@ def svd(a: Any, *, full_matrices: bool = False) -> list[Any]:
 
 
 def _svdvals_jvp(tangents: Any, out: Any, a: Any, *, strict: bool) -> Any:
-    u, _, vh = svd(a)
-    return real(inner_diagonal(conj(u), tangents[0], mH(vh)))
+    u, _, vh = svd(a if strict else select(isnan(a), 0.0, a))
+    change = real(inner_diagonal(conj(u), tangents[0], mH(vh)))
+    return change if strict else mul(add(mul(0.0, out), 1.0), change)  # NaN of a matrix that has it
 
 
 svdvals_p = stacked(

@@ -442,10 +442,14 @@ def _polar_jvp(tangents: Any, out: Any, a: Any) -> Any:
 
 # The (partial) isometry u @ vh of a = u diag(s) vh, over the singular values that are not 0.
 polar = stacked("polar", _polar_impl, lambda a: a, _polar_jvp)
-# The sum of the singular values.
-nuclear_norm = stacked(
+nuclear_norm_p = stacked(
     "nuclear_norm",
-    lambda xp, a: of_finite(xp, lambda a: xp.linalg.svd(a, compute_uv=False).sum(-1), a, strict=True)[0],
-    lambda a: Aval(a.shape[:-2], REAL(a.dtype)),
-    lambda tangents, out, a: real(inner_product(conj(polar(a)), tangents[0])),
+    lambda xp, a, *, strict: of_finite(xp, lambda a: xp.linalg.svd(a, compute_uv=False).sum(-1), a, strict=strict)[0],
+    lambda a, *, strict: Aval(a.shape[:-2], REAL(a.dtype)),
+    lambda tangents, out, a, *, strict: real(inner_product(conj(polar(a)), tangents[0])),
 )
+
+
+def nuclear_norm(a: Any, *, strict: bool = True) -> Any:
+    """The sum of the singular values; of a matrix with NaN LinAlgError, or NaN if not strict."""
+    return nuclear_norm_p(a, strict=strict)

@@ -6,8 +6,9 @@ from typing import Any
 from numpy import dtype
 
 from funcad.ir.primitive import Primitive
-from funcad.primitives import contraction, conversion, eigen, families, shape
+from funcad.primitives import comparison, contraction, conversion, eigen, families, shape
 
+select_p = comparison.select
 dot_general_p = contraction.dot_general_p
 conj_p = conversion.conj_p
 convert_p = conversion.convert_p
@@ -245,6 +246,29 @@ def _svdvals_5(xp: Any, ct: Any, k0: Any, k1: Any, shapes: Any) -> Any:
     return outer_sum_p.impl(xp, k0, convert_p.impl(xp, ct, dtype=dtype("complex64")), k1)
 
 
+def _svdvals_6(xp: Any, x: Any, out: Any) -> Any:
+    v2_0, v2_1, v2_2 = svd_p.impl(xp, select_p.impl(xp, xp.isnan(x), 0.0, x), full_matrices=False)
+    return v2_0, transpose_p.impl(xp, v2_2, perm=(1, 0)), (0.0 * out) + 1.0
+
+
+def _svdvals_7(xp: Any, ct: Any, k0: Any, k1: Any, k2: Any, shapes: Any) -> Any:
+    return outer_sum_p.impl(xp, k0, k2 * ct, k1)
+
+
+def _svdvals_8(xp: Any, x: Any, out: Any) -> Any:
+    v2_0, v2_1, v2_2 = svd_p.impl(xp, select_p.impl(xp, xp.isnan(x), 0.0, x), full_matrices=False)
+    v7 = (0.0 * out) + 1.0
+    return conj_p.impl(xp, v2_0), conj_p.impl(xp, transpose_p.impl(xp, v2_2, perm=(1, 0))), v7
+
+
+def _svdvals_9(xp: Any, ct: Any, k0: Any, k1: Any, k2: Any, shapes: Any) -> Any:
+    return outer_sum_p.impl(xp, k0, convert_p.impl(xp, k2 * ct, dtype=dtype("complex128")), k1)
+
+
+def _svdvals_10(xp: Any, ct: Any, k0: Any, k1: Any, k2: Any, shapes: Any) -> Any:
+    return outer_sum_p.impl(xp, k0, convert_p.impl(xp, k2 * ct, dtype=dtype("complex64")), k1)
+
+
 PULLS: dict[Primitive, dict[str, Any]] = {
     careful_mul_p: {
         "0- n,n": lambda xp, ct, y: careful_mul_p.impl(xp, ct, y),
@@ -272,5 +296,8 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "0 f2 strict=True": (_svdvals_1, _svdvals_2),
         "0 complex1282 strict=True": (_svdvals_3, _svdvals_4),
         "0 complex642 strict=True": (_svdvals_3, _svdvals_5),
+        "0 f2 strict=False": (_svdvals_6, _svdvals_7),
+        "0 complex1282 strict=False": (_svdvals_8, _svdvals_9),
+        "0 complex642 strict=False": (_svdvals_8, _svdvals_10),
     },
 }

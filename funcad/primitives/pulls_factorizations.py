@@ -11,7 +11,7 @@ from funcad.primitives import contraction, conversion, factorizations, families,
 dot_general_p = contraction.dot_general_p
 conj_p = conversion.conj_p
 convert_p = conversion.convert_p
-nuclear_norm_p = factorizations.nuclear_norm
+nuclear_norm_p = factorizations.nuclear_norm_p
 pinv_p = factorizations.pinv_p
 polar_p = factorizations.polar
 unit_lower_p = factorizations.unit_lower
@@ -210,11 +210,11 @@ PULLS: dict[Primitive, dict[str, Any]] = {
         "01 c2,c0 hermitian=False truncates=False columns": _pinv_8,
     },
     nuclear_norm_p: {
-        "0 f2": (_nuclear_norm_1, _nuclear_norm_2),
-        "0 f2 columns": (_nuclear_norm_1, _nuclear_norm_3),
-        "0 complex1282": (_nuclear_norm_4, _nuclear_norm_5),
-        "0 complex1282 columns": (_nuclear_norm_4, _nuclear_norm_6),
-        "0 complex642": (_nuclear_norm_4, _nuclear_norm_7),
-        "0 complex642 columns": (_nuclear_norm_4, _nuclear_norm_8),
+        "0 f2 strict=True": (_nuclear_norm_1, _nuclear_norm_2),
+        "0 f2 strict=True columns": (_nuclear_norm_1, _nuclear_norm_3),
+        "0 complex1282 strict=True": (_nuclear_norm_4, _nuclear_norm_5),
+        "0 complex1282 strict=True columns": (_nuclear_norm_4, _nuclear_norm_6),
+        "0 complex642 strict=True": (_nuclear_norm_4, _nuclear_norm_7),
+        "0 complex642 strict=True columns": (_nuclear_norm_4, _nuclear_norm_8),
     },
 }

@@ -132,7 +132,7 @@ SAMPLES: dict[str, list[Sample]] = {
     "log_softmax": _ALONG,
     "logsumexp": _ALONG,
     "norm": _reduction(2),
-    "nuclear_norm": [("ab", {})],
+    "nuclear_norm": [("ab", {"strict": True})],
     "pinv": [("ab ", {"hermitian": False, "truncates": False})],
     "reduce_max": _reduction(),
     "reduce_min": _reduction(),
@@ -156,7 +156,7 @@ SAMPLES: dict[str, list[Sample]] = {
         for axis in range(axes)
     ],
     "sylvester": [("aa bb ab", {})],
-    "svdvals": [("ba", {"strict": True})],
+    "svdvals": [("ba", {"strict": True}), ("ba", {"strict": False})],
     "transpose": [("abc"[:n], {"perm": perm}) for n in (2, 3) for perm in itertools.permutations(range(n))][1:],
     "triangle": [("aa", {"lower": lower, "diagonal": d}) for lower in (False, True) for d in (0.0, 1.0)],
     "unit_lower": [("aa", {})],

@@ -214,14 +214,18 @@ SPECS = [
         spec(e.svd_p, svd_anchored, [*SQUARE, *TALL, *WIDE], params={"full_matrices": full}, dtypes=("f4",), tolerance=1e-5)
         for full in (False, True)
     ],
-    spec(
-        e.svdvals,
-        e.svdvals,
-        [*SQUARE, *TALL, *WIDE],
-        reference=lambda a: np.linalg.svd(a, compute_uv=False),
-        dtypes=("f4",),
-        tolerance=1e-5,
-    ),
+    *[
+        spec(
+            e.svdvals_p,
+            e.svdvals,
+            [*SQUARE, *TALL, *WIDE],
+            params={"strict": strict},
+            reference=lambda a: np.linalg.svd(a, compute_uv=False),
+            dtypes=("f4",),
+            tolerance=1e-5,
+        )
+        for strict in (True, False)
+    ],
     # factorizations
     *[
         spec(f.qr_p, f.qr, [*SQUARE, *TALL, *WIDE], params={"full": full}, dtypes=("f4",), tolerance=1e-5)
@@ -301,9 +305,10 @@ SPECS = [
     ),
     spec(f.polar, f.polar, [*SQUARE, *TALL, *WIDE], dtypes=("f4",), tolerance=1e-5),
     spec(
-        f.nuclear_norm,
+        f.nuclear_norm_p,
         f.nuclear_norm,
         [*SQUARE, *TALL, *WIDE, (2 * np.eye(3, 2),)],
+        params={"strict": False},
         reference=lambda a: np.linalg.svd(a, compute_uv=False).sum(-1),
         dtypes=("f4",),
         tolerance=1e-5,
