@@ -66,6 +66,7 @@ class _State(_local):
     lender: Any = None  # who lends what the user's function makes to it, while its twin runs (reads/lending.py)
     explain_misses: Any = None  # whom explain_cache_misses tells
     told: Any = None  # the profile function of a net that is open here (twin/net.py)
+    asks_again: bool = False  # is what runs now asked again at each call, so that no net is to hold it?
 
     def __init__(self) -> None:  # the dictionary of each thread has all fields: who reads many finds them there at once
         self.__dict__.update({name: vars(_State)[name] for name in _State.__annotations__})

@@ -41,7 +41,7 @@ import numpy as np
 
 from funcad.api.border import Remade, of_method
 from funcad.host.real_types import is_a
-from funcad.host.where import handing, state, tracing, unseen
+from funcad.host.where import handing, setting, state, tracing, unseen
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
 from funcad.primitives.host import results_of
@@ -491,7 +491,7 @@ def _remembered(observer: Observer, f: Any, args: tuple, kwargs: dict) -> Any:
     if call is not None and place is not None:
         for at, x in [(observer.origin[id(x)], x) for x in given if id(x) in observer.origin]:
             observer.guard(at, *reference(x))  # the cache goes by it
-        with unseen():
+        with setting(asks_again=True):
             found = f(*args, **kwargs)
         said = ", ".join([*map(shown, args), *[f"{k}={shown(x)}" for k, x in kwargs.items()]])
         call = observer.results.setdefault(key, (f.cache_info().misses, *call))

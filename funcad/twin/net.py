@@ -120,7 +120,7 @@ def _teller(nets: WeakSet[Net]) -> Callable[[FrameType, str, Any], None]:
     ours: dict[int, CodeType] = {}
 
     def told(frame: FrameType, event: str, argument: Any) -> None:
-        if event == "call" and id(frame.f_code) not in ours:
+        if event == "call" and id(frame.f_code) not in ours and not state.asks_again:
             if not nets:  # one was left open, and is gone
                 sys.setprofile(None)
             elif _is_ours(frame.f_code) or not any([net.began(frame.f_code, frame) for net in nets]):
@@ -184,6 +184,8 @@ class _Monitored:
             monitoring.free_tool_id(number)
 
     def _told(self, code: CodeType, offset: int) -> Any:
+        if state.asks_again:
+            return None
         nets = [net for known in self._nets.get(threading.get_ident(), ()) if (net := known()) is not None]
         if _is_ours(code) or nets and not any([net.began(code, sys._getframe(1)) for net in nets]):
             return sys.monitoring.DISABLE  # type: ignore[attr-defined]
