@@ -216,6 +216,8 @@ def test_outside_the_support_and_bad_parameters() -> None:
     assert np.array_equal(jit(f)(2.0), stats.powerlaw.logpdf(x, 2.0))
     assert np.isfinite(grad(lambda b: np.sum(np.where(np.isfinite(f(b)), f(b), 0.0)))(2.0))
     assert np.isnan(jit(f)(-2.0)).all()
+    for g, bad in ((lambda c: stats.triang.pdf(0.3, c), -1.0), (lambda q: stats.trapezoid.ppf(q, 0.3, 0.6), 1.5)):
+        assert np.isnan(funcad.value_and_grad(g)(bad)).all() and np.isnan(jit(g)(bad))
 
 
 def test_another_version_warns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -259,3 +261,26 @@ def test_a_tail_probability_is_scipys_own_under_grad_too() -> None:
         value, slope = funcad.value_and_grad(lambda a, f=f, at=at: f(at, a, 0.5))(1.4)
         assert value == pytest.approx(f(at, 1.4, 0.5), rel=1e-12, abs=0)
         assert slope == pytest.approx((4 * slopes[0] - slopes[1]) / 3, rel=1e-4, abs=0)
+
+
+WITH_SELECTIONS = """
+triang.pdf triang.logpdf triang.logcdf trapezoid.logpdf trapezoid.sf trapezoid.ppf tukeylambda.logpdf recipinvgauss.pdf
+ncx2.logpdf pearson3.pdf randint.pmf skellam.logpmf logser.cdf zipf.sf betanbinom.cdf
+"""
+
+
+@pytest.mark.parametrize("call", WITH_SELECTIONS.split())
+def test_a_nan_among_the_data_is_seen(call: str) -> None:
+    name, method = call.split(".")
+    f, discrete = getattr(getattr(stats, name), method), "pmf" in dir(getattr(stats, name))
+    x = np.array([1.0 if discrete else 0.3, np.nan])
+    shapes = np.array(SHAPES[name])
+    known = f(x, *shapes)
+    assert np.isnan(known[1]) and np.isfinite(known[0])
+    for ours in (jit(lambda x: f(x, *shapes)), vmap(lambda x: f(x, *shapes))):
+        for _ in range(3):
+            assert np.allclose(ours(x), known, equal_nan=True)
+    if name != "randint":
+        value, slope = funcad.value_and_grad(lambda s: np.sum(f(x, *s)))(shapes)
+        assert np.isnan(value) and np.isnan(slope).all()
+        assert np.isfinite(grad(lambda s: np.sum(f(x[:1], *s)))(shapes)).all()

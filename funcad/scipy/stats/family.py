@@ -84,7 +84,7 @@ def quietly(function: Callable[..., Any], *args: Any) -> Any:
         restore_warnings(token)
 
 
-def _holds(condition: Any) -> bool:
+def holds(condition: Any) -> bool:
     """Is the condition known to be true everywhere?"""
     return condition is True or type(condition) is not Tracer and bool(condition.all())
 
@@ -92,7 +92,7 @@ def _holds(condition: Any) -> bool:
 def poisoned(x: Any, *conditions: Any) -> Any:
     """x, NaN where a condition fails, and so is its derivative: a product, since `where` would say that x is not looked at."""
     for condition in conditions:
-        if not _holds(condition):
+        if not holds(condition):
             kind = np.result_type(aval_of(x).dtype, np.float16).type
             x = x * fnp.where(condition, kind(1), kind(np.nan))
     return x
@@ -507,12 +507,6 @@ def _outside(self: Any, k: Any, parameters: list) -> tuple[Any, Any]:
     return k < low, None if high is None else k > high
 
 
-def _first(self: Any, parameters: list) -> Any:
-    """A value that it takes: the least one, or 0."""
-    low = self._support(*parameters)[0]
-    return 0.0 if type(low) is float and low == -np.inf else low
-
-
 def _mass(name: str, nothing: float) -> Callable[..., Any]:
     def body(self: Any, k: Any, parameters: list, loc: Any) -> Any:
         k = _counts(self, k, parameters, loc)
@@ -520,7 +514,7 @@ def _mass(name: str, nothing: float) -> Callable[..., Any]:
         outside = under | (ufuncs.floor(k) < k)
         if over is not None:
             outside = outside | over
-        return replaced(self.formulas[name](replaced(k, outside, _first(self, parameters)), *parameters), outside, nothing)
+        return replaced(self.formulas[name](replaced(k, outside, self._first(parameters)), *parameters), outside, nothing)
 
     return body
 
@@ -531,7 +525,7 @@ def _steps(name: str, below: float, above: float) -> Callable[..., Any]:
         low, high = self._support(*parameters)
         under = k < low
         over = k == np.inf if high is None else k >= high
-        out = self.formulas[name](replaced(k, under | over, _first(self, parameters)), *parameters)
+        out = self.formulas[name](replaced(k, under | over, self._first(parameters)), *parameters)
         return replaced(replaced(out, under, below), over, above)
 
     return body
@@ -577,6 +571,11 @@ class Discrete(_Family):
         self.formulas.setdefault("pmf", lambda k, *parameters: ufuncs.exp(logpmf(k, *parameters)))
         self.formulas.setdefault("logcdf", _log_of(cdf, sf))
         self.formulas.setdefault("logsf", _log_of(sf, cdf))
+
+    def _first(self, parameters: Sequence[Any]) -> Any:
+        """A value that it takes: the least one, or 0."""
+        low = self._support(*parameters)[0]
+        return 0.0 if type(low) is float and low == -np.inf else low
 
     logpmf = _method("logpmf", "log of the probability of k.", _mass("logpmf", -np.inf), "poisson.logpmf(1, 2.0)", -1.306853)
     pmf = _method("pmf", "Probability of k.", _mass("pmf", 0.0), "poisson.pmf(1, 2.0)", 0.270671)

@@ -27,7 +27,7 @@ from funcad.lifting.own_answers import is_compared, through
 from funcad.lifting.own_code import all_codes, lifted_object
 from funcad.lifting.stand_ins import of_elements
 from funcad.numpy.dispatch import is_traced, where_am_i
-from funcad.scipy.stats.family import Continuous, Discrete, from_scipy, inverse_of, quietly, with_rule
+from funcad.scipy.stats.family import Continuous, Discrete, from_scipy, holds, inverse_of, quietly, replaced, with_rule
 
 # A test compares their values and derivatives, on the versions of `own_answers.VERSIONS`
 COMPARED = """
@@ -135,6 +135,19 @@ def _without_derivative(name: str, method: str) -> Callable[..., Any]:
         functools.partial(from_scipy, f"stats.{name}.{method}"),
         lambda out, args, tangents: refuse(),
     )
+
+
+def _seeing_numbers(formula: Callable[..., Any], inside: Callable[..., Any]) -> Callable[..., Any]:
+    """The formula, which sees no NaN, as SciPy's do not: where y is one, so are the value and all derivatives."""
+
+    def seeing(y: Any, *parameters: Any) -> Any:
+        there = y == y
+        if holds(there):
+            return formula(y, *parameters)
+        out = formula(replaced(y, ~there, inside(*parameters)), *parameters)
+        return fnp.where(there, out, y * sum(parameters, y))
+
+    return seeing
 
 
 def _moving(tangents: Sequence[Any]) -> bool:
@@ -387,12 +400,16 @@ class OwnContinuous(_Own, Continuous):
                 if is_written(theirs, f"_{method}")
                 else values
             )
+        inside = lambda *parameters: _between(*ends(*parameters))
+        for method, formula in formulas.items():
+            at = (lambda *parameters: 0.5) if method in ("ppf", "isf") else inside
+            formulas[method] = _seeing_numbers(formula, at)
         super().__init__(
             name,
             (theirs.shapes or "").replace(",", " "),
             check=lambda *parameters: fnp.asarray(form._argcheck(*parameters)) != 0,
             support=ends,
-            interior=lambda *parameters: _between(*ends(*parameters)),
+            interior=inside,
             **formulas,
         )
 
@@ -435,14 +452,17 @@ class OwnDiscrete(_Own, Discrete):
             return -np.inf if low is None else low, high
 
         cdf = probability("cdf", 1.0)
-        logpmf = _own(form._logpmf, lambda *args: fnp.log(mass(*args)))
+        formulas = {
+            "logpmf": _own(form._logpmf, lambda *args: fnp.log(mass(*args))),
+            "pmf": mass,
+            "cdf": cdf,
+            "sf": probability("sf", -1.0),
+        }
+        first = lambda *parameters: self._first(parameters)
         super().__init__(
             name,
             (theirs.shapes or "").replace(",", " "),
             check=lambda *parameters: fnp.asarray(form._argcheck(*parameters)) != 0,
             support=support,
-            logpmf=logpmf,
-            pmf=mass,
-            cdf=cdf,
-            sf=probability("sf", -1.0),
+            **{method: _seeing_numbers(formula, first) for method, formula in formulas.items()},
         )
