@@ -81,7 +81,7 @@ geom = Discrete(
     "geom",
     "p",
     check=lambda p: (p > 0) & (p <= 1),
-    support=(1.0, None),
+    support=(1.0, np.inf),
     logpmf=lambda k, p: special.xlog1py(k - 1.0, -p) + fnp.log(p),
     cdf=lambda k, p: -fnp.expm1(special.xlog1py(k, -p)),
     sf=lambda k, p: fnp.exp(special.xlog1py(k, -p)),

@@ -7,7 +7,8 @@ to them and fix what lies outside.
 * Bad parameters give NaN, as SciPy: where a check fails, x is poisoned with NaN before the formula, which so needs no
   check of its own. Checks on known values cost nothing further once they have passed.
 * Outside the support the formula gets a harmless interior point and its result is replaced, so that its infinities
-  reach no derivative (`0 * inf` would be NaN): densities are 0 there, log-densities -inf, with derivative 0.
+  reach no derivative (`0 * inf` would be NaN): densities are 0 there, log-densities -inf, with derivative 0. So it is with
+  distribution functions at infinity; densities have the formula's value there.
 * All floats of a call decide its dtype; integers adapt to it (float32 data with integer counts stay float32, where SciPy
   computes in float64).
 * A quantile without a closed form gets SciPy's value, and its derivative by the implicit function theorem from the
@@ -32,6 +33,7 @@ from funcad.numpy import ufuncs
 from funcad.numpy.dispatch import is_traced
 from funcad.numpy.promote import as_array, one_dtype, promote, promote_dtype, promote_shaped, result_dtype
 from funcad.primitives import special as _special
+from funcad.primitives.conversion import stop_gradient
 from funcad.primitives.placement import capture_as_inputs
 from funcad.scipy.door import scipy_function
 
@@ -84,7 +86,7 @@ def quietly(function: Callable[..., Any], *args: Any) -> Any:
         restore_warnings(token)
 
 
-def holds(condition: Any) -> bool:
+def _holds(condition: Any) -> bool:
     """Is the condition known to be true everywhere?"""
     return condition is True or type(condition) is not Tracer and bool(condition.all())
 
@@ -92,7 +94,7 @@ def holds(condition: Any) -> bool:
 def poisoned(x: Any, *conditions: Any) -> Any:
     """x, NaN where a condition fails, and so is its derivative: a product, since `where` would say that x is not looked at."""
     for condition in conditions:
-        if not holds(condition):
+        if not _holds(condition):
             kind = np.result_type(aval_of(x).dtype, np.float16).type
             x = x * fnp.where(condition, kind(1), kind(np.nan))
     return x
@@ -106,12 +108,38 @@ def replaced(x: Any, condition: Any, value: Any) -> Any:
     return fnp.where(condition, value, x)
 
 
+def level_out(formula: Callable[..., Any]) -> Callable[..., Any]:
+    """The formula, with derivatives 0 at infinity, where its own are `0 * inf`."""
+
+    def level(y: Any, *parameters: Any) -> Any:
+        out = formula(y, *parameters)
+        return replaced(out, fnp.isinf(y) & (out == out), stop_gradient(out))
+
+    return level
+
+
+def of_numbers(formula: Callable[..., Any], inside: Callable[..., Any]) -> Callable[..., Any]:
+    """The formula, which sees no NaN, as SciPy's do not: where y is one, so are the value and all derivatives."""
+
+    def seeing(y: Any, *parameters: Any) -> Any:
+        there = y == y
+        if _holds(there):
+            return formula(y, *parameters)
+        out = formula(replaced(y, ~there, inside(*parameters)), *parameters)
+        return fnp.where(there, out, y * sum(parameters, y))
+
+    return seeing
+
+
 # -- derivatives that are said rather than derived: of inverses, of functions through singular points, of SciPy's own values
 
 
-def with_rule(value: Callable[..., Any], rule: Callable[..., Any]) -> Callable[..., Any]:
-    """`value(y, *parameters)` with the derivative `rule(out, args, tangents)`, where a tangent is None if it is zero."""
+def with_rule(value: Any, rule: Callable[..., Any]) -> Callable[..., Any]:
+    """`value(y, *parameters)` with the derivative `rule(out, args, tangents)`, where a tangent is None if it is zero.
 
+    The name of a method of SciPy's stands for its values.
+    """
+    value = functools.partial(from_scipy, f"stats.{value}") if type(value) is str else value
     made = Table("scipy.stats.rules", "which arguments are not traced: the function with the rule", same=None)
 
     def function(known: tuple[int, ...]) -> Any:  # arguments that are not traced have no derivative to be computed
@@ -137,7 +165,7 @@ def with_rule(value: Callable[..., Any], rule: Callable[..., Any]) -> Callable[.
     return call
 
 
-def _by_parameters(f: Callable[..., Any], parameters: Sequence[Any], tangents: Sequence[Any]) -> Any:
+def in_parameters(f: Callable[..., Any], parameters: Sequence[Any], tangents: Sequence[Any]) -> Any:
     """The tangent of `f(*parameters)`; None if all are zero."""
     moved = [i for i, t in enumerate(tangents) if t is not None]
     if not moved:
@@ -166,19 +194,19 @@ def known_density(cdf: Callable[..., Any], logpdf: Callable[..., Any]) -> Callab
         y, *parameters = args
         centre = y == 0
         beside = replaced(y, centre, 1.0)
-        t = _by_parameters(lambda *p: cdf(beside, *p), parameters, tangents[1:])
+        t = in_parameters(lambda *p: cdf(beside, *p), parameters, tangents[1:])
         t = None if t is None else replaced(t, centre, 0.0)
         return t if tangents[0] is None else _sum(ufuncs.exp(logpdf(*args)) * tangents[0], t)
 
     return with_rule(cdf, rule)
 
 
-def inverse_of(goal: Callable[..., Any], slope: Callable[..., Any], values: Callable[..., Any]) -> Callable[..., Any]:
+def inverse_of(goal: Callable[..., Any], slope: Callable[..., Any], values: Any) -> Callable[..., Any]:
     """x with goal(x, *parameters) = q, computed by `values(q, *parameters)`; `slope` is the derivative of goal in x."""
 
     def rule(out: Any, args: Sequence[Any], tangents: Sequence[Any]) -> Any:
         parameters = args[1:]
-        t = _by_parameters(lambda *p: goal(out, *p), parameters, tangents[1:])
+        t = in_parameters(lambda *p: goal(out, *p), parameters, tangents[1:])
         t = _sum(tangents[0], None if t is None else -t)
         return t / slope(out, *parameters)
 
@@ -215,7 +243,7 @@ def from_scipy(path: Any, *args: Any) -> Any:
             )
         return call(*args)[()]
     funcad = Tracer.namespace  # which loads what few distributions need
-    args = tuple(promote_shaped(*[funcad.stop_gradient(a) for a in args]))
+    args = tuple(promote_shaped(*[stop_gradient(a) for a in args]))
     result = funcad.ShapeDtypeStruct(shape_of(args[0]), dtype_of(args[0]))
     return funcad.pure_callback(call, result, *args, vmap_method="broadcast_all")
 
@@ -357,40 +385,33 @@ def _standard(self: Any, x: Any, parameters: list, loc: Any, scale: Any) -> Any:
     return poisoned(x, *conditions)
 
 
+def _is_infinite(end: Any) -> bool:
+    return type(end) is float and abs(end) == np.inf
+
+
 def _in_support(self: Any, y: Any, parameters: list, formula: Callable[..., Any], below: float, above: float) -> Any:
     """The formula inside the open support, and its limits at the ends and beyond."""
     low, high = self._support(*parameters)
-    under = y <= low if low is not None else None
-    over = y >= high if high is not None else None
-    if under is None and over is None:
-        return formula(y, *parameters)
-    outside = over if under is None else under if over is None else under | over
-    out = formula(replaced(y, outside, self._interior(*parameters)), *parameters)
-    if under is not None:
-        out = replaced(out, under, below)
-    return out if over is None else replaced(out, over, above)
+    under, over = y <= low, y >= high
+    out = formula(replaced(y, under | over, self._interior(*parameters)), *parameters)
+    return replaced(replaced(out, under, below), over, above)
 
 
 def _density(self: Any, x: Any, parameters: list, loc: Any, scale: Any, formula: Any, nothing: float) -> Any:
     """A density's formula on the closed support (the open one if the density has no value at the ends)."""
     y = _standard(self, x, parameters, loc, scale)
-    low, high = self._support(*parameters)
-    outside = None
-    if low is not None:
-        outside = y < low if self.closed else y <= low
-    if high is not None:
-        over = y > high if self.closed else y >= high
-        outside = over if outside is None else outside | over
-    if outside is not None:
-        out = formula(replaced(y, outside, self._interior(*parameters)), *parameters)
-        return replaced(out, outside, nothing)
-    return formula(y, *parameters)
+    outside = self._outside(y, parameters)
+    if outside is None:
+        return formula(y, *parameters)
+    out = formula(replaced(y, outside, self._interior(*parameters)), *parameters)
+    return replaced(out, outside, nothing)
 
 
 def _logpdf(self: Any, x: Any, parameters: list, loc: Any, scale: Any) -> Any:
-    if scale is None:
-        return _density(self, x, parameters, loc, None, self.formulas["logpdf"], -np.inf)
-    return _density(self, x, parameters, loc, scale, self.formulas["logpdf"], -np.inf) - ufuncs.log(scale)
+    formula = standard = self.formulas["logpdf"]
+    if scale is not None:
+        formula = lambda *args: standard(*args) - ufuncs.log(scale)
+    return _density(self, x, parameters, loc, scale, formula, -np.inf)
 
 
 def _pdf(self: Any, x: Any, parameters: list, loc: Any, scale: Any) -> Any:
@@ -412,8 +433,7 @@ def _quantile(name: str) -> Callable[..., Any]:
         if scale is not None:
             conditions.append(scale > 0)
         low, high = self._support(*parameters)
-        ends = [-np.inf if low is None else low, np.inf if high is None else high]
-        at_zero, at_one = ends if name == "ppf" else ends[::-1]
+        at_zero, at_one = (low, high) if name == "ppf" else (high, low)
         q = poisoned(q, ~(q < 0), ~(q > 1), *conditions)
         under, over = q <= 0, q >= 1
         out = self.formulas[name](replaced(q, under | over, 0.5), *parameters)
@@ -451,7 +471,7 @@ class Continuous(_Family):
         parameters: str = "",
         *,
         check: Callable[..., Any] | None = None,
-        support: Any = (None, None),
+        support: Any = (-np.inf, np.inf),
         interior: Any = 0.5,
         closed: bool = True,
         logpdf: Callable[..., Any],
@@ -465,14 +485,24 @@ class Continuous(_Family):
         self.closed = closed
         self.formulas: dict[str, Callable[..., Any]] = {"logpdf": logpdf, "cdf": cdf, "sf": sf, **formulas}
         add = self.formulas.setdefault
-        add("pdf", lambda y, *parameters: ufuncs.exp(logpdf(y, *parameters)))
+        add("pdf", level_out(lambda y, *parameters: ufuncs.exp(logpdf(y, *parameters))))
         add("logcdf", _log_of(cdf, sf))
         add("logsf", _log_of(sf, cdf))
         for method, goal, sign in (("ppf", cdf, 1.0), ("isf", sf, -1.0)):
             if method not in formulas:
-                self.formulas[method] = inverse_of(
-                    goal, self._slope(sign), functools.partial(from_scipy, f"stats.{name}.{method}")
-                )
+                slope = self._slope(sign)
+                self.formulas[method] = inverse_of(goal, slope, f"{name}.{method}")
+
+    def _outside(self, y: Any, parameters: list) -> Any:
+        """Where there is no density; None if it is nowhere."""
+        low, high = self._support(*parameters)
+        if not self.closed:
+            return (y <= low) | (y >= high)
+        under = None if _is_infinite(low) else y < low
+        if _is_infinite(high):
+            return under
+        over = y > high
+        return over if under is None else under | over
 
     def _slope(self, sign: float) -> Callable[..., Any]:
         return lambda y, *parameters: sign * ufuncs.exp(self.formulas["logpdf"](y, *parameters))
@@ -502,18 +532,17 @@ def _counts(self: Any, k: Any, parameters: list, loc: Any) -> Any:
     return poisoned(k if loc is None else k - loc, *([] if self._check is None else [self._check(*parameters)]))
 
 
-def _outside(self: Any, k: Any, parameters: list) -> tuple[Any, Any]:
-    low, high = self._support(*parameters)
-    return k < low, None if high is None else k > high
+def _under(k: Any, low: Any) -> Any:
+    """Is k less than all values? An infinite end is none of them."""
+    return k <= low if _is_infinite(low) else k < low
 
 
 def _mass(name: str, nothing: float) -> Callable[..., Any]:
     def body(self: Any, k: Any, parameters: list, loc: Any) -> Any:
         k = _counts(self, k, parameters, loc)
-        under, over = _outside(self, k, parameters)
-        outside = under | (ufuncs.floor(k) < k)
-        if over is not None:
-            outside = outside | over
+        low, high = self._support(*parameters)
+        outside = _under(k, low) | _under(-k, -high)
+        outside = outside | (ufuncs.floor(k) < k)
         return replaced(self.formulas[name](replaced(k, outside, self._first(parameters)), *parameters), outside, nothing)
 
     return body
@@ -523,8 +552,7 @@ def _steps(name: str, below: float, above: float) -> Callable[..., Any]:
     def body(self: Any, k: Any, parameters: list, loc: Any) -> Any:
         k = ufuncs.floor(_counts(self, k, parameters, loc))
         low, high = self._support(*parameters)
-        under = k < low
-        over = k == np.inf if high is None else k >= high
+        under, over = _under(k, low), k >= high
         out = self.formulas[name](replaced(k, under | over, self._first(parameters)), *parameters)
         return replaced(replaced(out, under, below), over, above)
 
@@ -559,7 +587,7 @@ class Discrete(_Family):
         parameters: str,
         *,
         check: Callable[..., Any],
-        support: Any = (0.0, None),
+        support: Any = (0.0, np.inf),
         logpmf: Callable[..., Any],
         cdf: Callable[..., Any],
         sf: Callable[..., Any],
@@ -575,7 +603,7 @@ class Discrete(_Family):
     def _first(self, parameters: Sequence[Any]) -> Any:
         """A value that it takes: the least one, or 0."""
         low = self._support(*parameters)[0]
-        return 0.0 if type(low) is float and low == -np.inf else low
+        return 0.0 if _is_infinite(low) else low
 
     logpmf = _method("logpmf", "log of the probability of k.", _mass("logpmf", -np.inf), "poisson.logpmf(1, 2.0)", -1.306853)
     pmf = _method("pmf", "Probability of k.", _mass("pmf", 0.0), "poisson.pmf(1, 2.0)", 0.270671)

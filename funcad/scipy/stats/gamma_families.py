@@ -12,7 +12,7 @@ import numpy as np
 from funcad import numpy as fnp
 from funcad.ir.tracer import Tracer
 from funcad.memo import remembers
-from funcad.scipy.stats.family import Continuous, inverse_of, known_density, replaced, special, with_ends
+from funcad.scipy.stats.family import Continuous, inverse_of, known_density, level_out, replaced, special, with_ends
 
 
 def _log_gamma_density(y: Any, a: Any) -> Any:
@@ -29,7 +29,7 @@ gamma = Continuous(
     "gamma",
     "a",
     check=lambda a: a > 0,
-    support=(0.0, None),
+    support=(0.0, math.inf),
     logpdf=_log_gamma_density,
     pdf=_gamma_density,
     cdf=lambda y, a: special.gammainc(a, y),
@@ -42,7 +42,7 @@ chi2 = Continuous(
     "chi2",
     "df",
     check=lambda df: df > 0,
-    support=(0.0, None),
+    support=(0.0, math.inf),
     logpdf=lambda y, df: _log_gamma_density(0.5 * y, 0.5 * df) - log(2),
     pdf=lambda y, df: 0.5 * _gamma_density(0.5 * y, 0.5 * df),
     cdf=lambda y, df: special.gammainc(0.5 * df, 0.5 * y),
@@ -55,7 +55,7 @@ invgamma = Continuous(
     "invgamma",
     "a",
     check=lambda a: a > 0,
-    support=(0.0, None),
+    support=(0.0, math.inf),
     closed=False,
     logpdf=lambda y, a: -(a + 1.0) * fnp.log(y) - special.gammaln(a) - 1.0 / y,
     cdf=lambda y, a: special.gammaincc(a, 1.0 / y),
@@ -105,7 +105,7 @@ f = Continuous(
     "f",
     "dfn dfd",
     check=lambda dfn, dfd: (dfn > 0) & (dfd > 0) & (dfn < math.inf) & (dfd < math.inf),
-    support=(0.0, None),
+    support=(0.0, math.inf),
     logpdf=_f_logpdf,
     pdf=with_ends(_f_logpdf, _f_at_zero),
     cdf=lambda y, dfn, dfd: _f_part(special.betainc, special.betaincc, y, dfn, dfd),
@@ -174,7 +174,9 @@ t = Continuous(
     "t",
     "df",
     check=lambda df: df > 0,
-    logpdf=_or_normal(_t_logpdf, lambda y: -0.5 * (y * y) - 0.5 * log(2 * math.pi)),
+    logpdf=level_out(
+        _or_normal(_t_logpdf, lambda y: -0.5 * (y * y) - 0.5 * log(2 * math.pi))
+    ),
     cdf=_or_normal(_t_cdf, lambda y: special.ndtr(y)),
     sf=_or_normal(lambda y, df: _t_cdf(-y, df), lambda y: special.ndtr(-y)),
     ppf=_or_normal(_t_quantile, lambda q: special.ndtri(q)),

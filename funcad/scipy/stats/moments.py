@@ -287,10 +287,9 @@ def _interval(family: Any, y: _Standard, loc: Any, scale: Any, confidence: float
 
 def _end(family: Any, y: _Standard, loc: Any, scale: Any, which: int) -> Any:
     end = family._support(*y.parameters)[which]
-    if end is not None and (is_traced((end,)) or np.isfinite(end).all()):
+    if is_traced((end,)) or np.isfinite(end).all():
         return _moved(end, loc, scale)
-    far = (-np.inf, np.inf)[which] if end is None else end
-    return fnp.zeros_like(_moved(0.0, loc, scale)) + far  # without a derivative in loc and scale
+    return fnp.zeros_like(_moved(0.0, loc, scale)) + end  # without a derivative in loc and scale
 
 
 def _support(family: Any, y: _Standard, loc: Any, scale: Any) -> tuple:
@@ -367,12 +366,9 @@ def expect(
     if is_traced(args):
         _refuse_moved_ends(self, "expectation")
     # in the standard variable, whose density knows nothing of loc and scale
-    ends = [
-        far if end is None else end for end, far in zip(_ends(self, args, scale), (-np.inf, np.inf))
-    ]
     low, high = [
         end if given_end is None else (given_end - loc) / scale
-        for given_end, end in zip((low, high), ends)
+        for given_end, end in zip((low, high), _ends(self, args, scale))
     ]
 
     def part(y: Any) -> Any:

@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 
 from funcad import numpy as fnp
-from funcad.api.vjp import jvp
 from funcad.custom.custom_jvp import custom_jvp
 from funcad.errors import FuncadError, TracerArrayConversionError, TracerBoolConversionError
 from funcad.ir.aval import aval_of
@@ -27,7 +26,7 @@ from funcad.lifting.own_answers import is_compared, through
 from funcad.lifting.own_code import all_codes, lifted_object
 from funcad.lifting.stand_ins import of_elements
 from funcad.numpy.dispatch import is_traced, where_am_i
-from funcad.scipy.stats.family import Continuous, Discrete, from_scipy, holds, inverse_of, quietly, replaced, with_rule
+from funcad.scipy.stats.family import Continuous, Discrete, in_parameters, inverse_of, level_out, of_numbers, quietly, with_rule
 
 # A test compares their values and derivatives, on the versions of `own_answers.VERSIONS`
 COMPARED = """
@@ -131,23 +130,7 @@ def _refused(name: str, method: str, what: str) -> Callable[..., Any]:
 def _without_derivative(name: str, method: str) -> Callable[..., Any]:
     """SciPy's value, whose derivative is refused."""
     refuse = _refused(name, method, f"its {method}")
-    return with_rule(
-        functools.partial(from_scipy, f"stats.{name}.{method}"),
-        lambda out, args, tangents: refuse(),
-    )
-
-
-def _seeing_numbers(formula: Callable[..., Any], inside: Callable[..., Any]) -> Callable[..., Any]:
-    """The formula, which sees no NaN, as SciPy's do not: where y is one, so are the value and all derivatives."""
-
-    def seeing(y: Any, *parameters: Any) -> Any:
-        there = y == y
-        if holds(there):
-            return formula(y, *parameters)
-        out = formula(replaced(y, ~there, inside(*parameters)), *parameters)
-        return fnp.where(there, out, y * sum(parameters, y))
-
-    return seeing
+    return with_rule(f"{name}.{method}", lambda out, args, tangents: refuse())
 
 
 def _moving(tangents: Sequence[Any]) -> bool:
@@ -167,19 +150,24 @@ def integral(
     parameters: Sequence[Any],
     tangents: Sequence[Any],
 ) -> Any:
-    """The tangent in the parameters of the integral of the density from low to high; None stands for an infinite end."""
-    if low is None and high is None:
-        return sum([integral(density, *ends, parameters, tangents) for ends in ((None, 0.0), (0.0, None))])
+    """The tangent in the parameters of the integral of the density from low to high."""
+    if _is_endless(low) and _is_endless(high):
+        return sum([integral(density, *ends, parameters, tangents) for ends in ((low, 0.0), (0.0, high))])
     return _summed(density, _nodes(low, high, parameters), parameters, tangents)
+
+
+def _is_endless(end: Any) -> bool:
+    """Is an end of the support known to be infinite?"""
+    return not is_traced((end,)) and np.ndim(end) == 0 and bool(np.isinf(end))
 
 
 def _nodes(low: Any, high: Any, parameters: Sequence[Any]) -> tuple[Any, Any, Any]:
     """Where the density is taken between the ends, with which weights, and which of these places are inside."""
-    shape = (-1, *[1] * max(map(np.ndim, [end for end in (low, high) if end is not None] + list(parameters))))
+    shape = (-1, *[1] * max(map(np.ndim, [low, high, *parameters])))
     rates, slopes = _RATES.reshape(shape), _SLOPES.reshape(shape)
-    if low is None or high is None:
+    if _is_endless(low) or _is_endless(high):
         away = np.exp(rates)
-        at = high - away if low is None else low + away
+        at = high - away if _is_endless(low) else low + away
         weights: Any = away * slopes
     else:
         part = 1 / (1 + np.exp(-2 * rates))
@@ -189,16 +177,12 @@ def _nodes(low: Any, high: Any, parameters: Sequence[Any]) -> tuple[Any, Any, An
             high - (high - low) / (1 + np.exp(2 * rates)),
         )
         weights = (high - low) * part / (1 + np.exp(2 * rates)) * 2 * slopes
-    inside = fnp.logical_and(
-        at > (-np.inf if low is None else low),
-        at < (np.inf if high is None else high),
-    )
-    return at, weights, inside
+    return at, weights, fnp.logical_and(at > low, at < high)
 
 
 def _summed(density: Callable[..., Any], nodes: Sequence[Any], parameters: Sequence[Any], tangents: Sequence[Any]) -> Any:
     at, weights, inside = nodes
-    tangent = _in_parameters(functools.partial(quietly, density, at), parameters, tangents)
+    tangent = in_parameters(functools.partial(quietly, density, at), parameters, tangents)
     return fnp.sum(fnp.where(inside, tangent * weights, 0.0), axis=0)
 
 
@@ -210,25 +194,6 @@ def _smaller_side(density: Callable[..., Any], ends: Any, y: Any, lower: Any, pa
     sides = [_nodes(ends[0], y, parameters), _nodes(y, ends[1], parameters)]
     t = _summed(density, [fnp.where(lower, *pair) for pair in zip(*sides)], parameters, tangents)
     return fnp.where(lower, t, -t)
-
-
-def _in_parameters(
-    f: Callable[..., Any], parameters: Sequence[Any], tangents: Sequence[Any]
-) -> Any:
-    """The tangent of f(*parameters)."""
-    moved = [i for i, t in enumerate(tangents) if t is not None]
-
-    def of_moved(*values: Any) -> Any:
-        full = list(parameters)
-        for i, value in zip(moved, values):
-            full[i] = value
-        return f(*full)
-
-    return jvp(
-        of_moved,
-        tuple([parameters[i] for i in moved]),
-        tuple([tangents[i] for i in moved]),
-    )[1]
 
 
 def _tail_sum(
@@ -248,7 +213,7 @@ def _tail_sum(
         )
     steps = np.arange(int(np.max(last - first)) + 1)
     at = first + steps.reshape(-1, *[1] * np.ndim(last))
-    tangent = _in_parameters(functools.partial(pmf, at), parameters, tangents)
+    tangent = in_parameters(functools.partial(pmf, at), parameters, tangents)
     return fnp.sum(fnp.where(at <= last, tangent, 0.0), axis=0)
 
 
@@ -288,16 +253,11 @@ def _own_methods(kind: type, names: str) -> Callable[[type], type]:
     return decorate
 
 
-def _known(end: Any) -> Any:
-    """An end of the support; None where it is infinite."""
-    return None if not is_traced((end,)) and np.ndim(end) == 0 and np.isinf(end) else end
-
-
 def _between(low: Any, high: Any) -> Any:
     """A point inside the support."""
-    if low is None:
-        return 0.5 if high is None else high - 1.0
-    if high is None:
+    if _is_endless(low):
+        return 0.5 if _is_endless(high) else high - 1.0
+    if _is_endless(high):
         return low + 1.0
     middle = fnp.where(
         fnp.isinf(high),
@@ -314,7 +274,8 @@ class _Own:
 
     def _prepared(self, theirs: Any) -> Any:
         self.theirs = theirs
-        return lifted_object(theirs)
+        self.form = lifted_object(theirs)
+        return self.form
 
     def _arguments(
         self, method: str, x: Any, args: tuple, kwargs: dict[str, Any]
@@ -328,19 +289,18 @@ class _Own:
                 x = x + _at_hole(value, aval_of(value).dtype.type(holes[name]))
         return x, parameters, *rest
 
-    def _ends(self, form: Any, *parameters: Any) -> tuple[Any, Any]:
-        low, high = form._get_support(*parameters)
-        return _known(low), _known(high)
-
 
 @_own_methods(Continuous, "logpdf pdf cdf sf logcdf logsf ppf isf")
 class OwnContinuous(_Own, Continuous):
     """A continuous distribution of SciPy's by its own formulas."""
 
+    def _outside(self, y: Any, parameters: list) -> Any:
+        return fnp.logical_not(self.form._support_mask(y, *parameters) | (y != y))
+
     def __init__(self, theirs: Any):
         form = self._prepared(theirs)
         name = theirs.name
-        ends = functools.partial(self._ends, form)
+        ends = form._get_support
         density = _without_derivative(name, "pdf")
         if is_written(theirs, "_logpdf"):
             density = _own(lambda *args: fnp.exp(form._logpdf(*args)), density)
@@ -364,7 +324,7 @@ class OwnContinuous(_Own, Continuous):
                 )
                 return moved if t is None else t + moved
 
-            values = with_rule(functools.partial(from_scipy, f"stats.{name}.{method}"), rule)
+            values = with_rule(f"{name}.{method}", rule)
             if method == "sf" and is_general(theirs, "_sf"):
                 return lambda y, *parameters: 1.0 - cdf(y, *parameters)
             return (
@@ -392,9 +352,7 @@ class OwnContinuous(_Own, Continuous):
             ("isf", formulas["sf"], -1.0),
         ):
             slope = functools.partial(lambda s, *args: s * density(*args), sign)
-            values = inverse_of(
-                goal, slope, functools.partial(from_scipy, f"stats.{name}.{method}")
-            )
+            values = inverse_of(goal, slope, f"{name}.{method}")
             formulas[method] = (
                 _own(getattr(form, f"_{method}"), values)
                 if is_written(theirs, f"_{method}")
@@ -403,7 +361,8 @@ class OwnContinuous(_Own, Continuous):
         inside = lambda *parameters: _between(*ends(*parameters))
         for method, formula in formulas.items():
             at = (lambda *parameters: 0.5) if method in ("ppf", "isf") else inside
-            formulas[method] = _seeing_numbers(formula, at)
+            formula = level_out(formula) if "pdf" in method else formula
+            formulas[method] = of_numbers(formula, at)
         super().__init__(
             name,
             (theirs.shapes or "").replace(",", " "),
@@ -421,7 +380,7 @@ class OwnDiscrete(_Own, Discrete):
     def __init__(self, theirs: Any):
         form = self._prepared(theirs)
         name = theirs.name
-        ends = functools.partial(self._ends, form)
+        ends = form._get_support
         mass = _without_derivative(name, "pmf")
         if is_written(theirs, "_logpmf"):
             mass = _own(lambda *args: fnp.exp(form._logpmf(*args)), mass)
@@ -434,11 +393,11 @@ class OwnDiscrete(_Own, Discrete):
                 if not _moving(tangents[1:]):
                     return fnp.zeros_like(out)
                 low = ends(*parameters)[0]
-                if low is None:
+                if _is_endless(low):
                     _refused(name, method, "its distribution function")()
                 return sign * _tail_sum(mass, low, k, parameters, tangents[1:])
 
-            values = with_rule(functools.partial(from_scipy, f"stats.{name}.{method}"), rule)
+            values = with_rule(f"{name}.{method}", rule)
             if method == "sf" and is_general(theirs, "_sf"):
                 return lambda k, *parameters: 1.0 - cdf(k, *parameters)
             return (
@@ -446,10 +405,6 @@ class OwnDiscrete(_Own, Discrete):
                 if is_written(theirs, f"_{method}")
                 else values
             )
-
-        def support(*parameters: Any) -> tuple[Any, Any]:
-            low, high = ends(*parameters)
-            return -np.inf if low is None else low, high
 
         cdf = probability("cdf", 1.0)
         formulas = {
@@ -463,6 +418,6 @@ class OwnDiscrete(_Own, Discrete):
             name,
             (theirs.shapes or "").replace(",", " "),
             check=lambda *parameters: fnp.asarray(form._argcheck(*parameters)) != 0,
-            support=support,
-            **{method: _seeing_numbers(formula, first) for method, formula in formulas.items()},
+            support=ends,
+            **{method: of_numbers(formula, first) for method, formula in formulas.items()},
         )
