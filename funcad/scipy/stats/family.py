@@ -550,7 +550,7 @@ def _mass(name: str, nothing: float) -> Callable[..., Any]:
 
 def _steps(name: str, below: float, above: float) -> Callable[..., Any]:
     def body(self: Any, k: Any, parameters: list, loc: Any) -> Any:
-        k = ufuncs.floor(_counts(self, k, parameters, loc))
+        k = self._step(name, _counts(self, k, parameters, loc))
         low, high = self._support(*parameters)
         under, over = _under(k, low), k >= high
         out = self.formulas[name](replaced(k, under | over, self._first(parameters)), *parameters)
@@ -599,6 +599,10 @@ class Discrete(_Family):
         self.formulas.setdefault("pmf", lambda k, *parameters: ufuncs.exp(logpmf(k, *parameters)))
         self.formulas.setdefault("logcdf", _log_of(cdf, sf))
         self.formulas.setdefault("logsf", _log_of(sf, cdf))
+
+    def _step(self, name: str, k: Any) -> Any:
+        """k as that formula takes it: without a derivative."""
+        return ufuncs.floor(k)
 
     def _first(self, parameters: Sequence[Any]) -> Any:
         """A value that it takes: the least one, or 0."""

@@ -26,6 +26,7 @@ from funcad.lifting.own_answers import is_compared, through
 from funcad.lifting.own_code import all_codes, lifted_object
 from funcad.lifting.stand_ins import of_elements
 from funcad.numpy.dispatch import is_traced, where_am_i
+from funcad.primitives.conversion import stop_gradient
 from funcad.scipy.stats.family import Continuous, Discrete, in_parameters, inverse_of, level_out, of_numbers, quietly, with_rule
 
 # A test compares their values and derivatives, on the versions of `own_answers.VERSIONS`
@@ -376,6 +377,10 @@ class OwnContinuous(_Own, Continuous):
 @_own_methods(Discrete, "logpmf pmf cdf sf logcdf logsf ppf isf")
 class OwnDiscrete(_Own, Discrete):
     """A discrete distribution of SciPy's by its own formulas."""
+
+    def _step(self, name: str, k: Any) -> Any:
+        # SciPy's cdf and sf take what lies between two counts as it is
+        return stop_gradient(k) if name in ("cdf", "sf") else super()._step(name, k)
 
     def __init__(self, theirs: Any):
         form = self._prepared(theirs)
