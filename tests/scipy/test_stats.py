@@ -322,6 +322,17 @@ def test_gaussian_kde() -> None:
         np.testing.assert_allclose(ours.evaluate(data[:, :2]), theirs.evaluate(data[:, :2]), rtol=1e-12)
 
 
+def test_gumbel_far_out_has_no_slope() -> None:
+    for family, side in ((stats.gumbel_l, 1.0), (stats.gumbel_r, -1.0)):
+        for method in ("pdf", "cdf", "sf", "logcdf" if side > 0 else "logsf"):
+            f = getattr(family, method)
+            for x in (np.float64(800.0 * side), np.float32(90.0 * side), np.float64(12.0 * side)):
+                for slope in (grad(f), jit(grad(f)), grad(grad(f)), lambda x, f=f: vmap(grad(f))(np.array([x, x]))[0]):
+                    assert slope(x) == 0.0
+                with np.errstate(over="ignore"):
+                    assert f(x) == getattr(getattr(scipy_stats, family.name), method)(x)
+
+
 # -- statistics
 
 

@@ -110,11 +110,27 @@ def _cauchy_quantile(q: Any) -> Any:
     return fnp.where(low | high, 1.0 / tail, fnp.tan(pi * (fnp.where(low | high, 0.5, q) - 0.5)))
 
 
+def _gumbel_pdf(y: Any) -> Any:
+    y = fnp.minimum(y, _FAR)
+    return fnp.exp(y - fnp.exp(y))
+
+
+def _gumbel_sf(y: Any) -> Any:
+    return fnp.exp(-fnp.exp(fnp.minimum(y, _FAR)))
+
+
+def _gumbel_cdf(y: Any) -> Any:
+    return -fnp.expm1(-fnp.exp(fnp.minimum(y, _FAR)))
+
+
+_FAR = 10.0  # exp(-exp(y)) is 0 in all precisions from here on: farther out its derivative would be 0 * inf
+
 gumbel_r = Continuous(
     "gumbel_r",
     logpdf=level_out(lambda y: -y - fnp.exp(-y)),
-    cdf=lambda y: fnp.exp(-fnp.exp(-y)),
-    sf=lambda y: -fnp.expm1(-fnp.exp(-y)),
+    pdf=level_out(lambda y: _gumbel_pdf(-y)),
+    cdf=lambda y: _gumbel_sf(-y),
+    sf=lambda y: _gumbel_cdf(-y),
     logcdf=lambda y: -fnp.exp(-y),
     ppf=lambda q: -fnp.log(-fnp.log(q)),
     isf=lambda q: -fnp.log(-fnp.log1p(-q)),
@@ -123,8 +139,9 @@ gumbel_r = Continuous(
 gumbel_l = Continuous(
     "gumbel_l",
     logpdf=level_out(lambda y: y - fnp.exp(y)),
-    cdf=lambda y: -fnp.expm1(-fnp.exp(y)),
-    sf=lambda y: fnp.exp(-fnp.exp(y)),
+    pdf=level_out(_gumbel_pdf),
+    cdf=_gumbel_cdf,
+    sf=_gumbel_sf,
     logsf=lambda y: -fnp.exp(y),
     ppf=lambda q: fnp.log(-fnp.log1p(-q)),
     isf=lambda q: fnp.log(-fnp.log(q)),
