@@ -234,7 +234,7 @@ def gamma_density_kernel(xp: Any, a: Any, x: Any) -> Any:
     """x**(a - 1) exp(-x) / gamma(a), accurate for large a too."""
     large = a >= 16.0
     b = xp.where(large, a, 16.0)
-    inner = (x > 0) & (x < xp.inf)
+    inner = ~((x <= 0) | (x == xp.inf))  # a NaN too
     t = xp.where(inner, x, 1.0)
     main = xp.exp(-b * _log1p_excess(xp, (t - b) / b, t / b) - _stirling_rest(xp, b)) * xp.sqrt(b / (2 * pi)) / t
     small = xp.where(large, 1.0, a)
@@ -248,7 +248,7 @@ def beta_density_kernel(xp: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
     a, b, x, y = xp.where(swap, b, a), xp.where(swap, a, b), xp.where(swap, y, x), xp.where(swap, x, y)
     wide, large = b >= 16.0, a >= 16.0
     p, q = xp.where(large, a, 16.0), xp.where(wide, b, 16.0)
-    inner = (x > 0) & (y > 0)
+    there, inner = ~(y <= 0), ~((x <= 0) | (y <= 0))  # a NaN too
     s, t = xp.where(inner, x, 0.5), xp.where(inner, y, 0.5)
     gap = p * t - q * s
     rest = _stirling_rest(xp, p + q) - _stirling_rest(xp, q)
@@ -256,7 +256,7 @@ def beta_density_kernel(xp: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
     exponent = exponent - p * _log1p_excess(xp, -gap / p, s * ((p + q) / p)) - q * _log1p_excess(xp, gap / q, t * ((p + q) / q))
     both = xp.exp(exponent) * xp.sqrt(p / (2 * pi) * (q / (p + q))) / s / t
     few = xp.where(large, 1.0, a)
-    s = xp.where(y > 0, x, 0.5)
+    s = xp.where(there, x, 0.5)
     gap = few * t - q * s
     rest = _stirling_rest(xp, few + q) - _stirling_rest(xp, q)
     exponent = rest - few + few * xp.log(few + q) - 0.5 * xp.log1p(few / q)
@@ -264,7 +264,7 @@ def beta_density_kernel(xp: Any, a: Any, b: Any, x: Any, y: Any) -> Any:
     one = xp.power(s, few - 1.0) * xp.exp(exponent) / t * special_of(xp).rgamma(few)
     c, d = xp.where(wide, 1.0, a), xp.where(wide, 1.0, b)
     none = xp.power(x, c - 1.0) * xp.power(y, d - 1.0) / special_of(xp).beta(c, d)
-    return xp.where(large, xp.where(inner, both, 0.0), xp.where(wide, xp.where(y > 0, one, 0.0), none))
+    return xp.where(large, xp.where(inner, both, 0.0), xp.where(wide, xp.where(there, one, 0.0), none))
 
 
 def _subsets(xp: Any, chosen: Any, first: Any, second: Any, args: tuple) -> tuple[Any, Any]:

@@ -176,6 +176,15 @@ def test_values_at_the_edges_are_scipys() -> None:
             np.testing.assert_array_equal(value, getattr(scipy.special, name)(first, second), err_msg=name)
 
 
+@pytest.mark.parametrize("shapes", [(2.0, 3.0), (20.0, 3.0), (3.0, 20.0), (30.0, 20.0)])
+def test_a_nan_has_the_slope_nan(shapes: tuple[float, float]) -> None:
+    x = np.array([np.nan, 0.4])
+    for f, parameters in [(special.gammainc, shapes[:1]), (special.gammaincc, shapes[:1]), (special.betainc, shapes)]:
+        for way in (f, funcad.jit(f)):
+            slope = jvp(lambda x, way=way, p=parameters: way(*p, x), (x,), (np.ones(2),))[1]
+            assert np.isnan(slope[0]) and np.isfinite(slope[1])
+
+
 def test_dtypes_are_scipys() -> None:
     for dtype in (np.float16, np.float32, np.float64, np.int32, np.bool_):
         x = np.array([0, 1], dtype)
