@@ -113,3 +113,10 @@ def test_between_two_counts() -> None:
     for found in (jit(f)(k), vmap(f)(k), jvp(f, (k,), (k,))[0]):
         np.testing.assert_allclose(found, f(k))
     assert grad(f)(3.0) == 0.0
+
+
+def test_a_log_density_in_compiled_code_is_scipys_where_the_density_is_too_small() -> None:
+    f = lambda x: stats.genhyperbolic.logpdf(x, 0.5, 1.5, -0.5)
+    x = np.array([-800.0, 0.3])
+    assert np.isfinite(f(x)).all()
+    np.testing.assert_allclose(vmap(f)(x), f(x), rtol=1e-12)

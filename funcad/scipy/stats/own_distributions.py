@@ -340,9 +340,11 @@ class OwnContinuous(_Own, Continuous):
             "cdf": cdf,
             "sf": probability("sf", -1.0),
         }
-        formulas["logpdf"] = _own(form._logpdf, lambda *args: fnp.log(density(*args)))
-        if not is_written(theirs, "_logpdf"):
-            formulas["logpdf"] = lambda *args: fnp.log(density(*args))
+        formulas["logpdf"] = log_density = lambda *args: fnp.log(density(*args))
+        if is_written(theirs, "_logpdf"):
+            slope = lambda out, args, tangents: in_parameters(log_density, args, tangents)
+            values = with_rule(f"{name}.logpdf", slope)  # also where the density is too small
+            formulas["logpdf"] = _own(form._logpdf, values)
         logs = {"logcdf": formulas["cdf"], "logsf": formulas["sf"]}
         for method, plain in logs.items():
             if is_written(theirs, f"_{method}"):
