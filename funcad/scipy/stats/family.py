@@ -74,7 +74,9 @@ def floats(*args: Any) -> list[Any]:
             raise TypeError(f"distributions take real numbers, got {a}; take np.real first")
     dtype = result_dtype(strong)[0] if strong else _FLOAT64
     values = promote_dtype(capture_as_inputs(values, values), dtype)
-    return [dtype.type(v) if type(v) is float else v for v in values] if float in map(type, values) else values
+    if float not in map(type, values):
+        return values
+    return [dtype.type(v) if type(v) is float else v for v in values]
 
 
 def quietly(function: Callable[..., Any], *args: Any) -> Any:
@@ -160,7 +162,9 @@ def with_rule(value: Any, rule: Callable[..., Any]) -> Callable[..., Any]:
     def call(*args: Any) -> Any:
         args = tuple(promote(*args))
         known = tuple([i for i, a in enumerate(args) if type(a) is not Tracer])
-        return value(*args) if len(known) == len(args) else (made.get(known) or function(known))(*args)
+        if len(known) == len(args):
+            return value(*args)
+        return (made.get(known) or function(known))(*args)
 
     return call
 
@@ -177,7 +181,9 @@ def in_parameters(f: Callable[..., Any], parameters: Sequence[Any], tangents: Se
             full[i] = value
         return f(*full)
 
-    return Tracer.namespace.jvp(of_moved, tuple([parameters[i] for i in moved]), tuple([tangents[i] for i in moved]))[1]
+    primals = tuple([parameters[i] for i in moved])
+    along = tuple([tangents[i] for i in moved])
+    return Tracer.namespace.jvp(of_moved, primals, along)[1]
 
 
 def _sum(s: Any, t: Any) -> Any:
@@ -213,7 +219,11 @@ def inverse_of(goal: Callable[..., Any], slope: Callable[..., Any], values: Any)
     return with_rule(values, rule)
 
 
-def with_ends(logpdf: Callable[..., Any], at_ends: Callable[..., Any], ends: Sequence[float] = (0.0,)) -> Callable[..., Any]:
+def with_ends(
+    logpdf: Callable[..., Any],
+    at_ends: Callable[..., Any],
+    ends: Sequence[float] = (0.0,),
+) -> Callable[..., Any]:
     """The density exp(logpdf); at ends of the support, where its logarithm is infinite, `at_ends` computes it directly."""
 
     def pdf(y: Any, *parameters: Any) -> Any:
@@ -233,7 +243,8 @@ def from_scipy(path: Any, *args: Any) -> Any:
 
     def call(*values: Any) -> Any:
         values = tuple([np.asarray(v) for v in values])
-        return np.asarray((path if callable(path) else scipy_function(path))(*values), dtype=values[0].dtype)
+        f = path if callable(path) else scipy_function(path)
+        return np.asarray(f(*values), dtype=values[0].dtype)
 
     if not is_traced(args):
         if device_in_use() and namespace_of(args) is not np:
@@ -529,7 +540,8 @@ class Continuous(_Family):
 
 def _counts(self: Any, k: Any, parameters: list, loc: Any) -> Any:
     """k - loc, NaN where a parameter is bad."""
-    return poisoned(k if loc is None else k - loc, *([] if self._check is None else [self._check(*parameters)]))
+    conditions = [] if self._check is None else [self._check(*parameters)]
+    return poisoned(k if loc is None else k - loc, *conditions)
 
 
 def _under(k: Any, low: Any) -> Any:
@@ -543,7 +555,8 @@ def _mass(name: str, nothing: float) -> Callable[..., Any]:
         low, high = self._support(*parameters)
         outside = _under(k, low) | _under(-k, -high)
         outside = outside | (ufuncs.floor(k) < k)
-        return replaced(self.formulas[name](replaced(k, outside, self._first(parameters)), *parameters), outside, nothing)
+        inside = replaced(k, outside, self._first(parameters))
+        return replaced(self.formulas[name](inside, *parameters), outside, nothing)
 
     return body
 
@@ -553,7 +566,8 @@ def _steps(name: str, below: float, above: float) -> Callable[..., Any]:
         k = self._step(name, _counts(self, k, parameters, loc))
         low, high = self._support(*parameters)
         under, over = _under(k, low), k >= high
-        out = self.formulas[name](replaced(k, under | over, self._first(parameters)), *parameters)
+        inside = replaced(k, under | over, self._first(parameters))
+        out = self.formulas[name](inside, *parameters)
         return replaced(replaced(out, under, below), over, above)
 
     return body

@@ -84,7 +84,9 @@ beta = Continuous(
 
 def _f_logpdf(y: Any, dfn: Any, dfd: Any) -> Any:
     m, n = 0.5 * dfn, 0.5 * dfd
-    return m * fnp.log(dfn / dfd) + special.xlogy(m - 1.0, y) - (m + n) * fnp.log1p(dfn * y / dfd) - special.betaln(m, n)
+    rising = m * fnp.log(dfn / dfd) + special.xlogy(m - 1.0, y)
+    falling = (m + n) * fnp.log1p(dfn * y / dfd)
+    return rising - falling - special.betaln(m, n)
 
 
 def _f_part(function: Any, complement: Any, y: Any, dfn: Any, dfd: Any) -> Any:
@@ -98,7 +100,8 @@ def _f_part(function: Any, complement: Any, y: Any, dfn: Any, dfd: Any) -> Any:
 
 def _f_at_zero(y: Any, dfn: Any, dfd: Any) -> Any:
     m, n = 0.5 * dfn, 0.5 * dfd
-    return y ** (m - 1.0) * (1.0 + dfn * y / dfd) ** -(m + n) * fnp.exp(m * fnp.log(dfn / dfd) - special.betaln(m, n))
+    constant = fnp.exp(m * fnp.log(dfn / dfd) - special.betaln(m, n))
+    return y ** (m - 1.0) * (1.0 + dfn * y / dfd) ** -(m + n) * constant
 
 
 f = Continuous(

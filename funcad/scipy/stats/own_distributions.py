@@ -153,7 +153,8 @@ def integral(
 ) -> Any:
     """The tangent in the parameters of the integral of the density from low to high."""
     if _is_endless(low) and _is_endless(high):
-        return sum([integral(density, *ends, parameters, tangents) for ends in ((low, 0.0), (0.0, high))])
+        halves = ((low, 0.0), (0.0, high))
+        return sum([integral(density, *ends, parameters, tangents) for ends in halves])
     return _summed(density, _nodes(low, high, parameters), parameters, tangents)
 
 
@@ -181,7 +182,12 @@ def _nodes(low: Any, high: Any, parameters: Sequence[Any]) -> tuple[Any, Any, An
     return at, weights, fnp.logical_and(at > low, at < high)
 
 
-def _summed(density: Callable[..., Any], nodes: Sequence[Any], parameters: Sequence[Any], tangents: Sequence[Any]) -> Any:
+def _summed(
+    density: Callable[..., Any],
+    nodes: Sequence[Any],
+    parameters: Sequence[Any],
+    tangents: Sequence[Any],
+) -> Any:
     at, weights, inside = nodes
     tangent = in_parameters(functools.partial(quietly, density, at), parameters, tangents)
     return fnp.sum(fnp.where(inside, tangent * weights, 0.0), axis=0)
@@ -278,6 +284,12 @@ class _Own:
         self.form = lifted_object(theirs)
         return self.form
 
+    def _written(self, method: str, otherwise: Callable[..., Any]) -> Callable[..., Any]:
+        """A formula that the distribution has of its own."""
+        if is_written(self.theirs, f"_{method}"):
+            return _own(getattr(self.form, f"_{method}"), otherwise)
+        return otherwise
+
     def _arguments(
         self, method: str, x: Any, args: tuple, kwargs: dict[str, Any]
     ) -> tuple[Any, ...]:
@@ -296,7 +308,8 @@ class OwnContinuous(_Own, Continuous):
     """A continuous distribution of SciPy's by its own formulas."""
 
     def _outside(self, y: Any, parameters: list) -> Any:
-        return fnp.logical_not(self.form._support_mask(y, *parameters) | (y != y))
+        inside = self.form._support_mask(y, *parameters)
+        return fnp.logical_not(inside | (y != y))
 
     def __init__(self, theirs: Any):
         form = self._prepared(theirs)
@@ -305,8 +318,7 @@ class OwnContinuous(_Own, Continuous):
         density = _without_derivative(name, "pdf")
         if is_written(theirs, "_logpdf"):
             density = _own(lambda *args: fnp.exp(form._logpdf(*args)), density)
-        if is_written(theirs, "_pdf"):
-            density = _own(form._pdf, density)
+        density = self._written("pdf", density)
 
         def probability(method: str, sign: float) -> Callable[..., Any]:
             def rule(out: Any, args: Sequence[Any], tangents: Sequence[Any]) -> Any:
@@ -328,39 +340,24 @@ class OwnContinuous(_Own, Continuous):
             values = with_rule(f"{name}.{method}", rule)
             if method == "sf" and is_general(theirs, "_sf"):
                 return lambda y, *parameters: 1.0 - cdf(y, *parameters)
-            return (
-                _own(getattr(form, f"_{method}"), values)
-                if is_written(theirs, f"_{method}")
-                else values
-            )
+            return self._written(method, values)
 
-        cdf = probability("cdf", 1.0)
-        formulas: dict[str, Any] = {
-            "pdf": density,
-            "cdf": cdf,
-            "sf": probability("sf", -1.0),
-        }
+        cdf, sf = probability("cdf", 1.0), probability("sf", -1.0)
+        formulas: dict[str, Any] = {"pdf": density, "cdf": cdf, "sf": sf}
         formulas["logpdf"] = log_density = lambda *args: fnp.log(density(*args))
         if is_written(theirs, "_logpdf"):
-            slope = lambda out, args, tangents: in_parameters(log_density, args, tangents)
-            values = with_rule(f"{name}.logpdf", slope)  # also where the density is too small
+            rule = lambda out, args, along: in_parameters(log_density, args, along)
+            # its values also where the density is too small
+            values = with_rule(f"{name}.logpdf", rule)
             formulas["logpdf"] = _own(form._logpdf, values)
-        logs = {"logcdf": formulas["cdf"], "logsf": formulas["sf"]}
-        for method, plain in logs.items():
+        for method, plain in (("logcdf", cdf), ("logsf", sf)):
             if is_written(theirs, f"_{method}"):
                 log = functools.partial(lambda f, *args: fnp.log(f(*args)), plain)
                 formulas[method] = _own(getattr(form, f"_{method}"), log)
-        for method, goal, sign in (
-            ("ppf", formulas["cdf"], 1.0),
-            ("isf", formulas["sf"], -1.0),
-        ):
+        for method, goal, sign in (("ppf", cdf, 1.0), ("isf", sf, -1.0)):
             slope = functools.partial(lambda s, *args: s * density(*args), sign)
             values = inverse_of(goal, slope, f"{name}.{method}")
-            formulas[method] = (
-                _own(getattr(form, f"_{method}"), values)
-                if is_written(theirs, f"_{method}")
-                else values
-            )
+            formulas[method] = self._written(method, values)
         inside = lambda *parameters: _between(*ends(*parameters))
         for method, formula in formulas.items():
             at = (lambda *parameters: 0.5) if method in ("ppf", "isf") else inside
@@ -391,8 +388,7 @@ class OwnDiscrete(_Own, Discrete):
         mass = _without_derivative(name, "pmf")
         if is_written(theirs, "_logpmf"):
             mass = _own(lambda *args: fnp.exp(form._logpmf(*args)), mass)
-        if is_written(theirs, "_pmf"):
-            mass = _own(form._pmf, mass)
+        mass = self._written("pmf", mass)
 
         def probability(method: str, sign: float) -> Callable[..., Any]:
             def rule(out: Any, args: Sequence[Any], tangents: Sequence[Any]) -> Any:
@@ -407,11 +403,7 @@ class OwnDiscrete(_Own, Discrete):
             values = with_rule(f"{name}.{method}", rule)
             if method == "sf" and is_general(theirs, "_sf"):
                 return lambda k, *parameters: 1.0 - cdf(k, *parameters)
-            return (
-                _own(getattr(form, f"_{method}"), values)
-                if is_written(theirs, f"_{method}")
-                else values
-            )
+            return self._written(method, values)
 
         cdf = probability("cdf", 1.0)
         formulas = {
@@ -426,5 +418,5 @@ class OwnDiscrete(_Own, Discrete):
             (theirs.shapes or "").replace(",", " "),
             check=lambda *parameters: fnp.asarray(form._argcheck(*parameters)) != 0,
             support=ends,
-            **{method: of_numbers(formula, first) for method, formula in formulas.items()},
+            **{method: of_numbers(f, first) for method, f in formulas.items()},
         )
