@@ -87,6 +87,13 @@ class CustomLinear:
             self.names - {state.batching},
         )
 
+    def transpose(self, cts: Sequence[Any], known: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
+        """The cotangents of the linear ones among the tangents."""
+        beside = [ct for ct in cts if ct is not None]
+        full = [on_device_of([zeros(a)], beside)[0] if ct is None else ct for ct, a in zip(cts, self.out_avals)]
+        found = self.bwd(*known[: self.n_residuals], *full)
+        return [ct if is_linear(t) else None for ct, t in zip(found, ts)]
+
     def tangents(self, values: Sequence[Any]) -> list[Any]:
         """The value of the equation, without None."""
         return [on_device_of([zeros(a)], values)[0] if t is None else t for t, a in zip(self.push(*values), self.out_avals)]
@@ -105,11 +112,8 @@ def _linear_jvp(linear_mode: bool) -> Callable[..., tuple[list, list]]:
 
 
 def _linear_transpose(cts: Sequence[Any], *inputs: Any, linear: CustomLinear, axis_name: Any) -> list[Any]:
-    n, known = linear.n_residuals, linear.n_known
-    beside = [ct for ct in cts if ct is not None]
-    full = [on_device_of([zeros(a)], beside)[0] if ct is None else ct for ct, a in zip(cts, linear.out_avals)]
-    found = linear.bwd(*inputs[:n], *full)
-    return [None] * known + [ct if is_linear(x) else None for ct, x in zip(found, inputs[known:])]
+    n = linear.n_known
+    return [None] * n + linear.transpose(cts, inputs[:n], inputs[n:])
 
 
 def _linear_masked(

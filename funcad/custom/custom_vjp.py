@@ -29,7 +29,7 @@ from funcad.host.where import state
 from funcad.ir.aval import Aval, aval_of, is_inexact, said
 from funcad.ir.interpret import eval_jaxpr
 from funcad.ir.jaxpr import Jaxpr
-from funcad.ir.primitive import Primitive
+from funcad.ir.primitive import Primitive, is_linear, not_linear
 from funcad.ir.trace import trace_function
 from funcad.ir.tracer import Tracer
 from funcad.primitives.shape import zeros
@@ -45,6 +45,7 @@ from funcad.custom.custom_jvp import (  # isort: skip
 
 batch_rules = OnDemand("funcad.transforms.batch")
 engines = OnDemand("funcad.backends.engines")
+host = OnDemand("funcad.primitives.host")
 
 # ---------------------------------------------------------------- the linear equation of a call
 
@@ -307,12 +308,33 @@ def _batch(
     return outs, [True] * len(outs)
 
 
+def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, rules: _Vjp, n_consts: int) -> list[Any]:
+    """Of a call that is linear in these operands, as the tangent of an integral: by its derivative, the same everywhere.
+
+    Nobody sees what a callback does; whose rule calls it on tangents says that it is linear.
+    """
+    linear_ones = [is_linear(x) for x in inputs]
+    seen = [e.primitive for e in jaxpr.equations if e.primitive is not host.pure_callback_p]
+    if any([p.transpose is None for p in seen]) or any(linear_ones[:n_consts]):
+        raise not_linear(rules.name)
+    leaves = [zeros(x.aval) if lin else x for x, lin in zip(inputs, linear_ones)][n_consts:]
+    forward, linear = rules.forward()
+    residuals = forward(*leaves)[len(jaxpr.outputs) :]
+    known = [*residuals, *leaves] if linear.n_known > linear.n_residuals else residuals
+    moved = [is_inexact(a) for a in jaxpr.in_avals]
+    ts = [x for x, m in zip(inputs[n_consts:], moved[n_consts:]) if m]
+    given = [ct for ct, a in zip(cts, jaxpr.out_avals) if is_inexact(a)]
+    found = iter(linear.transpose(given, known, ts))
+    return [None] * n_consts + [next(found) if m else None for m in moved[n_consts:]]
+
+
 custom_vjp_call_p = Primitive(
     "custom_vjp_call",
     lambda xp, *args, jaxpr, rules, n_consts: engines.run_jaxpr(jaxpr, args),
     lambda *avals, jaxpr, rules, n_consts: jaxpr.out_avals,
     primal_and_jvp=_call_rule(False),
     linearize=_call_rule(True),
+    transpose=_transpose,
     batch=_batch,
     multiple=True,
     may_share=True,

@@ -5,6 +5,7 @@ import warnings
 
 import numpy as np
 import pytest
+from scipy import integrate
 
 import funcad as fc
 from funcad import lax, tree
@@ -590,3 +591,15 @@ def test_a_rule_that_differentiates_a_mapped_function_which_makes_arrays_of_list
     x = np.array([1.0, -0.5])
     for way in (fc.grad(h), fc.jit(fc.grad(h)), lambda x, s: fc.jvp(fc.grad(h), (x, s), (x, 0.0))[0]):
         np.testing.assert_allclose(way(x, 0.8), 4 * x)
+
+
+def test_a_call_that_is_linear_has_a_transpose():
+    triple, sine = [fc.custom_vjp(f) for f in (lambda x: 3.0 * x, np.sin)]
+    triple.defvjp(lambda x: (3.0 * x, None), lambda _, ct: (3.0 * ct,))
+    sine.defvjp(lambda x: (np.sin(x), x), lambda x, ct: (np.cos(x) * ct,))
+    ct = np.array([1.0, -2.0])
+    np.testing.assert_array_equal(fc.linear_transpose(lambda x: triple(x) - x, ct)(ct)[0], 2.0 * ct)
+    with pytest.raises(MissingRuleError, match="not linear in these operands"):
+        fc.linear_transpose(sine, ct)(ct)
+    integral = lambda a: integrate.quad(lambda t: np.exp(-a * t), 0.0, np.inf)[0]  # computed by a callback
+    assert fc.linear_transpose(lambda t: fc.jvp(integral, (2.0,), (t,))[1], 1.0)(3.0)[0] == pytest.approx(-0.75)
