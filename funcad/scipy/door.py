@@ -47,8 +47,8 @@ def scipy_function(name: str) -> Any:
 
 
 @remembers()
-def keeps_single_precision() -> bool:
-    """Since 1.18 several functions of SciPy's answer float32 with float32, where they gave float64 or int64 before."""
+def since_1_18() -> bool:
+    """Is it SciPy 1.18 or later? Several functions answer float32 with float32 there, and norms with numbers of NumPy's."""
     version = importlib.import_module("scipy").__version__.split(".")
     return (int(version[0]), int(version[1])) >= (1, 18)
 

@@ -20,6 +20,7 @@ from scipy.spatial import distance
 from funcad import disable_jit, grad, jit, jvp, random, vmap
 from funcad.jitted import first_calls
 from funcad.scipy import interpolate, linalg, ndimage, special, stats
+from funcad.scipy.door import since_1_18
 from funcad.scipy.sparse.linalg import bicgstab, cg, gmres
 
 A = np.array([[4.0, 1.0, 0.0], [1.0, 3.0, 1.0], [0.0, 1.0, 2.0]])
@@ -278,6 +279,7 @@ def test_distances_of_integers_are_integers(f, w, dtype):
 
 @pytest.mark.share(3)
 @pytest.mark.filterwarnings("ignore::scipy.integrate.IntegrationWarning")  # of half precision
+@pytest.mark.filterwarnings("ignore:Calling norm with:DeprecationWarning")  # too, since SciPy 1.18
 @pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int64])
 @pytest.mark.parametrize("name", NUMBERS)
 def test_numbers_are_of_scipys_types(name, dtype):
@@ -293,3 +295,18 @@ def test_numbers_are_of_scipys_types(name, dtype):
     if dtype is np.float32:
         assert vmap(lambda x: x * f(x))(rows).dtype == np.result_type(*[r * f(r) for r in rows])
         assert jvp(lambda x: x * f(x), (x,), (x,))[1].dtype == (x * f(x)).dtype
+
+
+@pytest.mark.parametrize("w", [None, np.array([1.0, 0.5, 2.0])])
+@pytest.mark.parametrize("f", [distance.euclidean, distance.sqeuclidean, distance.minkowski])
+def test_distances_of_stacks_are_those_of_the_scipy_that_is_installed(f, w):
+    x, y = np.arange(6.0).reshape(2, 3) ** 2, np.array([0.5, 1.5, -2.0])
+    call = lambda x: f(x, y, w=w)
+    expected = np.array([call(row) for row in x])
+    np.testing.assert_allclose(vmap(call)(x), expected, rtol=1e-14)
+    for way in (jit(call), lambda x: jvp(call, (x,), (x,))[0]):
+        if since_1_18():
+            np.testing.assert_allclose(way(x), expected, rtol=1e-14)
+        else:
+            with pytest.raises(ValueError, match="1-D"):
+                way(x)

@@ -31,7 +31,7 @@ from funcad.numpy.promote import array_of, axis_of, python_number
 from funcad.primitives.conversion import convert
 from funcad.primitives.shape import concatenate, move_axis, reshape
 from funcad.scipy.constants import constant
-from funcad.scipy.door import implements, keeps_single_precision, scipy_function
+from funcad.scipy.door import implements, scipy_function, since_1_18
 from funcad.scipy.integrate.ode import found_again, parted
 
 
@@ -536,7 +536,7 @@ def simpson(y: Any, x: Any = None, *, dx: Any = 1.0, axis: int = -1) -> Any:
     y, axis, rank = _lines(y, axis)
     n = shape_of(y)[-1]
     h = _steps(x, dx, y, axis, rank)
-    h = h if n == 2 or x is None or keeps_single_precision() else _double(h)  # as SciPy
+    h = h if n == 2 or x is None or since_1_18() else _double(h)  # as SciPy
     if n == 2:
         return np.sum(h * (y[..., :1] + y[..., 1:]) / 2.0, axis=-1)
     stop = n if n % 2 else n - 1

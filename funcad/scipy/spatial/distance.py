@@ -21,7 +21,7 @@ from funcad.configuration import public_names
 from funcad.ir.aval import dtype_of, shape_of
 from funcad.ir.tracer import Tracer
 from funcad.numpy.promote import python_number
-from funcad.scipy.door import absent, implements, keeps_single_precision, scipy_function
+from funcad.scipy.door import absent, implements, scipy_function, since_1_18
 from funcad.scipy.spatial.structures import structure
 from funcad.scipy.special import rel_entr
 
@@ -76,7 +76,7 @@ def _minkowski(u: Any, v: Any, w: Any = None, p: Any = 2) -> Any:
         return fnp.sum(powers if w is None else w * powers, axis=-1) ** (1 / p)
     if w is not None:
         d = (w if p == 1 else w != 0 if p == np.inf else w ** (1 / p)) * d
-    wide = p == 2 and dtype_of(d) == np.float32 and not (w is None and keeps_single_precision())
+    wide = p == 2 and dtype_of(d) == np.float32 and not (w is None and since_1_18())
     return fnp.linalg.norm(fnp.astype(d, np.float64) if wide else d, ord=p, axis=-1)
 
 
@@ -200,19 +200,21 @@ _OF = {name: metric for metric in METRICS for name in metric.names.split()}
 # -- of two vectors
 
 
-def _vector(x: Any, what: str = "Input vector", whole: bool = False) -> Any:
-    """`whole`: integers are not converted."""
+def _vector(x: Any, what: str = "Input vector", whole: bool = False, stacked: bool = False) -> Any:
+    """`whole`: integers are not converted; `stacked`: since SciPy 1.18 there may be axes before the last one."""
     x = fnp.asarray(x)
-    if len(shape_of(x)) != 1:
+    if len(shape_of(x)) != 1 and not (stacked and since_1_18()):
         raise ValueError(f"{what} should be 1-D.")
     return x if whole or np.dtype(dtype_of(x)).kind in "fcb" else fnp.astype(x, np.float64)
 
 
 def _normed(u: Any, v: Any, w: Any, p: Any = 2) -> Any:
     """The norm of their difference: a number of Python's where SciPy asks BLAS, NumPy's where it asks NumPy."""
-    u, v = _vector(u, whole=True), _vector(v, whole=True)
+    u, v = _vector(u, whole=True, stacked=True), _vector(v, whole=True, stacked=True)
     w = _weights(w, u)
     found = _minkowski(u, v, w, p)
+    if since_1_18():
+        return found
     dtype = np.result_type(*[dtype_of(x) for x in (u, v, w) if x is not None])
     return python_number(found) if type(p) is not Tracer and p == 2 and dtype.char in "fdFD" else found
 
@@ -245,7 +247,7 @@ def _of_two(metric: str, doc: str, example: str) -> Callable[..., Any]:
     def distance(u: Any, v: Any, w: Any = None) -> Any:
         if metric == "euclidean":
             return _normed(u, v, w)
-        u, v = _vector(u, whole=whole), _vector(v, whole=whole)
+        u, v = [_vector(x, whole=whole, stacked=metric == "sqeuclidean") for x in (u, v)]
         return formula(u, v, _weights(w, u))
 
     distance.__name__ = distance.__qualname__ = metric

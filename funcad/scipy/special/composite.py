@@ -24,7 +24,7 @@ from funcad.primitives.conversion import complex_dtype, convert, make_complex, r
 from funcad.primitives.shape import broadcast_to, concatenate, reshape
 from funcad.primitives.transcendental import cos, exp, sin
 from funcad.primitives.transcendental import sinc as _sinc
-from funcad.scipy.door import implements, keeps_single_precision, scipy_function
+from funcad.scipy.door import implements, scipy_function, since_1_18
 
 
 def _floats(*args: Any, wide: bool = False) -> list[Any]:
@@ -193,7 +193,7 @@ def sph_harm_y(n: Any, m: Any, theta: Any, phi: Any, diff_n: Any = None, n_max: 
             f"scipy.special.sph_harm_y: n and m must be integers with traced values{where_am_i()}.\n"
             "Remedy: give them as Python's integers, or arrays of integers."
         )
-    theta, phi = _floats(theta, phi, wide=not keeps_single_precision())
+    theta, phi = _floats(theta, phi, wide=not since_1_18())
     n, m, theta, phi = broadcast([*promote_dtype([as_array(n), as_array(m)], dtype_of(theta)), theta, phi])
     return special.sph_harm_y(n, m, theta, phi)
 

@@ -17,7 +17,7 @@ from funcad.numpy.dispatch import refuse
 from funcad.numpy.promote import axis_of
 from funcad.primitives.conversion import stop_gradient
 from funcad.primitives.linear_systems import triangular_inverse
-from funcad.scipy.door import implements, keeps_single_precision
+from funcad.scipy.door import implements, since_1_18
 from funcad.scipy.stats.family import floats, special
 from funcad.scipy.stats.vector_distributions import normal_logpdf
 
@@ -73,7 +73,7 @@ def rankdata(a: Any, method: str = "average", *, axis: int | None = None, nan_po
     where = axis_of(-1 if axis is None else axis, len(shape_of(x)))
     x = fnp.moveaxis(x, where, -1)
     own = np.dtype(x.dtype) if np.dtype(x.dtype).kind == "f" else np.dtype(np.float64)
-    target = own if keeps_single_precision() else np.dtype(np.float64 if method == "average" else np.int64)
+    target = own if since_1_18() else np.dtype(np.float64 if method == "average" else np.int64)
     if not shape_of(x)[-1]:
         return fnp.moveaxis(fnp.zeros(shape_of(x), target), -1, where)
     _, order, first, last = _runs(x)
