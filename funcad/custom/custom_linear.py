@@ -90,7 +90,8 @@ class CustomLinear:
     def transpose(self, cts: Sequence[Any], known: Sequence[Any], ts: Sequence[Any]) -> list[Any]:
         """The cotangents of the linear ones among the tangents."""
         beside = [ct for ct in cts if ct is not None]
-        full = [on_device_of([zeros(a)], beside)[0] if ct is None else ct for ct, a in zip(cts, self.out_avals)]
+        nothing = lambda aval: on_device_of([zeros(aval)], beside)[0]
+        full = [nothing(a) if ct is None else ct for ct, a in zip(cts, self.out_avals)]
         found = self.bwd(*known[: self.n_residuals], *full)
         return [ct if is_linear(t) else None for ct, t in zip(found, ts)]
 

@@ -21,6 +21,7 @@ import numpy as np
 
 from funcad import tree
 from funcad.configuration import OnDemand
+from funcad.control.call import scatter
 from funcad.control.rules import CustomCall, CustomRule, Target, is_following, on_values, recorder, refuse_outside, user_code
 from funcad.custom.call_rows import CallRow, also_users, is_plain, tape_of, write_row
 from funcad.custom.custom_linear import CustomLinear, custom_linear, transposed
@@ -324,8 +325,8 @@ def _transpose(cts: Sequence[Any], *inputs: Any, jaxpr: Jaxpr, rules: _Vjp, n_co
     moved = [is_inexact(a) for a in jaxpr.in_avals]
     ts = [x for x, m in zip(inputs[n_consts:], moved[n_consts:]) if m]
     given = [ct for ct, a in zip(cts, jaxpr.out_avals) if is_inexact(a)]
-    found = iter(linear.transpose(given, known, ts))
-    return [None] * n_consts + [next(found) if m else None for m in moved[n_consts:]]
+    found = linear.transpose(given, known, ts)
+    return [None] * n_consts + scatter(found, moved[n_consts:])
 
 
 custom_vjp_call_p = Primitive(

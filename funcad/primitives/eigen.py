@@ -364,9 +364,14 @@ def _svdvals_jvp(tangents: Any, out: Any, a: Any, *, strict: bool) -> Any:
     return change if strict else mul(add(mul(0.0, out), 1.0), change)  # NaN of a matrix that has it
 
 
+def singular_values(xp: Any, a: Any, *, strict: bool) -> Any:
+    values = lambda a: xp.linalg.svd(a, compute_uv=False)
+    return of_finite(xp, values, a, strict=strict)[0]
+
+
 svdvals_p = stacked(
     "svdvals",
-    lambda xp, a, *, strict: of_finite(xp, lambda a: xp.linalg.svd(a, compute_uv=False), a, strict=strict)[0],
+    singular_values,
     lambda a, *, strict: _svd_abstract(a, full_matrices=False)[1],
     _svdvals_jvp,
 )

@@ -26,7 +26,7 @@ from funcad.primitives.arithmetic import add, div, mul, neg, sub
 from funcad.primitives.basic_indexing import take_along
 from funcad.primitives.comparison import eq, isnan, select
 from funcad.primitives.conversion import conj, convert, real, stop_gradient
-from funcad.primitives.eigen import columns, svd
+from funcad.primitives.eigen import columns, singular_values, svd
 from funcad.primitives.families import REAL, sum_tangents
 from funcad.primitives.reduction import reduce_any
 from funcad.primitives.shape import broadcast_in_dim, concatenate, pad, reshape, slice_p, transpose
@@ -444,7 +444,7 @@ def _polar_jvp(tangents: Any, out: Any, a: Any) -> Any:
 polar = stacked("polar", _polar_impl, lambda a: a, _polar_jvp)
 nuclear_norm_p = stacked(
     "nuclear_norm",
-    lambda xp, a, *, strict: of_finite(xp, lambda a: xp.linalg.svd(a, compute_uv=False).sum(-1), a, strict=strict)[0],
+    lambda xp, a, *, strict: singular_values(xp, a, strict=strict).sum(-1),
     lambda a, *, strict: Aval(a.shape[:-2], REAL(a.dtype)),
     lambda tangents, out, a, *, strict: real(inner_product(conj(polar(a)), tangents[0])),
 )

@@ -210,7 +210,7 @@ def _vector(x: Any, what: str = "Input vector", whole: bool = False, stacked: bo
 
 def _normed(u: Any, v: Any, w: Any, p: Any = 2) -> Any:
     """The norm of their difference: a number of Python's where SciPy asks BLAS, NumPy's where it asks NumPy."""
-    u, v = _vector(u, whole=True, stacked=True), _vector(v, whole=True, stacked=True)
+    u, v = [_vector(x, whole=True, stacked=True) for x in (u, v)]
     w = _weights(w, u)
     found = _minkowski(u, v, w, p)
     if since_1_18():
