@@ -25,6 +25,7 @@ import abc
 import ast
 import builtins
 import cmath
+import contextlib
 import functools
 import inspect
 import math
@@ -371,7 +372,8 @@ def _function(f: types.FunctionType, code: types.CodeType, names: _Names) -> Cal
         if name not in ("__wrapped__", "_implementation"):
             run.__dict__[name] = value
     if "__wrapped__" in vars(f):
-        run.__signature__ = inspect.signature(f)  # type: ignore[attr-defined]  # of what it wraps
+        with contextlib.suppress(ValueError):  # it wraps a ufunc, which has none before NumPy 2.4
+            run.__signature__ = inspect.signature(f)  # type: ignore[attr-defined]  # of what it wraps
     loop = _iterates(f, code)
     return run if loop is None else _once_only(f, run, loop)
 

@@ -169,7 +169,8 @@ def unplaceable(found: Any) -> str | None:
 
 def _reason(x: Any) -> str | None:
     try:
-        reason = refusal_of(x) or refusal_of(x if is_library(type(x)) else type(x))  # an object of a class that is compiled
+        known = is_library(type(x)) or is_library_module(str(getattr(x, "__module__", "")))
+        reason = refusal_of(x) or refusal_of(x if known else type(x))  # an object of a class that is compiled
         reason = reason or (f"{_FUNCTIONS[x]} in a function without a source" if x in _FUNCTIONS else None)
     except TypeError:  # what cannot be hashed
         reason = None

@@ -535,8 +535,8 @@ def test_the_table_names_what_exists(module):
     found = pytest.importorskip(module)
     inside(lambda: None)  # doors are hung: methods that are compiled have functions in their place
     for path, answer in IN_CODE[module].items():
-        if OLD and path.startswith(("Rotation.", "Slerp.")):
-            continue  # compiled there: they have doors by name
+        if OLD and path.startswith(("Rotation.", "Slerp.", "expand_dims", "permute_dims", "swapaxes")):
+            continue  # compiled there, so they have doors by name; or not there
         assert python_function(find(found, path.split("."))) is not None, path
         if answer is by_name:
             assert callable(find(funcad, f"{module}.{path}".split("."))), path

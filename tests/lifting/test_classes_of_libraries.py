@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy
 import scipy.linalg as la
 from scipy import integrate, interpolate, ndimage, optimize, signal, sparse, spatial, special, stats
 from scipy.sparse import csgraph
@@ -214,7 +215,9 @@ A: signal.StateSpace(A, B, C, D).to_tf().num
 mu: np.sum(np.array([[mu, 1.0], [2.0, mu]], dtype=object) @ np.array([mu, 1.0], dtype=object))
 h: np.sum(np.array([h, h[:3]], dtype=object)[1])
 """
-LINES = CALLS.strip().split("\n")
+OLD = np.lib.NumpyVersion(scipy.__version__) < "1.17.0"
+NEWER = ("permute_dims", "spsolve_triangular(sparse.tril")  # what raises in SciPy 1.16 itself
+LINES = [line for line in CALLS.strip().split("\n") if not (OLD and any([name in line for name in NEWER]))]
 NOT_TOGETHER = ("rv_histogram", "residue", "ecdf")  # whose code asks for values, or for whole numbers
 
 
@@ -336,7 +339,7 @@ DENSITIES_OF_MATRICES = {
 }
 
 
-@pytest.mark.parametrize("name", [n for n in DENSITIES_OF_MATRICES if n != "matrix_t" or hasattr(stats, n)])
+@pytest.mark.parametrize("name", [n for n in DENSITIES_OF_MATRICES if not (OLD and n in ("matrix_t", "normal"))])
 def test_densities_of_matrices_whose_eigenvalues_coincide(name: str) -> None:
     density = DENSITIES_OF_MATRICES[name]
     for f in (lambda v: density(np.eye(3) + np.outer(v, v)), lambda v: density(np.eye(3) * (1.0 + v[0] ** 2))):

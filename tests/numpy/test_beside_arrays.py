@@ -16,6 +16,7 @@ from numpy.lib.stride_tricks import as_strided, sliding_window_view
 
 import funcad
 from funcad import grad, jit, jvp, vmap
+from funcad.host.real_types import NUMPY
 from funcad.jitted import first_calls
 
 V0 = np.linspace(0.1, 1.0, 5)
@@ -712,6 +713,8 @@ def test_masked_arrays_keep_their_dtype(dtype: Any) -> None:
         return m.max(), m.min(), m.filled(), m.filled(2.5), *whole, *chosen
 
     x = np.array([3, 0, 1, 2]).astype(dtype)
+    if dtype is np.uint8 and NUMPY < (2, 2):
+        pytest.skip("NumPy's own maximum of masked uint8 raises")
     jitted = jit(f)
     for _ in range(3):
         for found, expected in zip(jitted(x), f(x), strict=True):

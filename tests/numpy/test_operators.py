@@ -223,12 +223,14 @@ def test_attributes():
 
 
 WITHOUT_MEMORY = ["base", "ctypes", "data"]  # which libraries take for memory that they can read
+GONE = ["itemset", "newbyteorder", "ptp", "tostring"]  # before NumPy 2.3 they are there, and raise or are deprecated
 
 
 @pytest.mark.parametrize("way", ["grad", "jvp", "vmap", "jit", "jit of grad"])
 def test_a_traced_array_has_what_arrays_have(way):
     def f(x):
-        assert [name for name in dir(np.ndarray) if name[0] != "_" and not hasattr(x, name)] == WITHOUT_MEMORY
+        names = [name for name in dir(np.ndarray) if name[0] != "_" and name not in GONE]
+        assert [name for name in names if not hasattr(x, name)] == WITHOUT_MEMORY
         for name in ("tobytes", "dumps", "byteswap"):
             with pytest.raises(TypeError, match=rf"x\.{name}\(\) of a traced value at .*, which has no memory of its own"):
                 getattr(x, name)()

@@ -374,6 +374,7 @@ def test_numpys_copy_mode() -> None:
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")
 def test_scikit_learns_array_api_dispatch(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("sklearn", "1.8")
+    pytest.importorskip("scipy", "1.17")
     # scikit-learn asks SciPy, which read the environment when it was imported, whether dispatch is wanted there too
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")
     monkeypatch.setattr("scipy._lib._array_api_override.SCIPY_ARRAY_API", True, raising=False)

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+import scipy
 import scipy.fft
 import scipy.integrate
 import scipy.interpolate
@@ -379,6 +380,10 @@ DEVICE_ROWS: list[tuple[str, str]] = [
 ]
 
 
+OLD = np.lib.NumpyVersion(scipy.__version__) < "1.17.0"
+NEWER = ("sparse.expand_dims", "transform.Rotation", "RigidTransform")  # which SciPy 1.16 lacks, or has compiled
+
+
 def of(text: str, x: Any) -> Any:
     out = eval(text, {**SPACE, "x": x})
     return np.sum(np.real(out)) + np.sum(np.imag(out))
@@ -393,6 +398,8 @@ def _calm() -> Any:
 
 @pytest.mark.parametrize("wrong, right", ROWS, ids=[wrong for wrong, _ in ROWS])
 def test_a_refusal_names_a_remedy_which_runs(wrong: str, right: str) -> None:
+    if OLD and any([name in wrong for name in NEWER]):
+        pytest.skip("it is other in this version of SciPy")
     with pytest.raises(Exception) as caught:
         grad(lambda x: of(wrong, x))(X)
     text = told(caught.value)
@@ -445,6 +452,7 @@ def refused_as_memory() -> str:
     return str(caught.value)
 
 
+@pytest.mark.skipif(OLD, reason="some are of newer classes of SciPy's")
 def test_how_many_refusals_no_call_meets(monkeypatch: pytest.MonkeyPatch) -> None:
     """Those whose text no row has brought about."""
     older, memory = refused_by_an_older_scipy(monkeypatch), refused_as_memory()
