@@ -16,7 +16,7 @@ import numpy as np
 
 from funcad.errors import TracerArrayConversionError
 from funcad.host.conversions import is_looking_up, makes_text, no_array, no_hash, no_integer, no_truth
-from funcad.host.where import is_installed, state, user_source
+from funcad.host.where import is_installed, is_stored, state, user_source
 from funcad.ir.aval import Value
 from funcad.ir.tracer import Tracer, concrete_value, leaked
 
@@ -88,6 +88,8 @@ def asked(x: Value, how: str) -> Value:
         return x
     if x.owner.recorder is not None:
         return x.owner.recorder.answer(x, how)
+    if not is_stored(how):
+        _part_lanes_around(x.owner)
     observer = state.observer
     if observer is not None and observer.inputs and x.owner is observer.trace:
         observer.not_placed()  # the function is traced once more without inputs, also if it catches the error that comes
@@ -111,7 +113,7 @@ def shown_value(x: Value, text: bool = True) -> Value:
 
 
 def _part_lanes_around(trace: Any) -> None:
-    """A text is made of its values: where it runs once for each lane of a vmap (a checkpoint), the lanes part before."""
+    """Its values are asked for: where it runs once for each lane of a vmap (a checkpoint), the lanes part before."""
     while trace is not None and trace.recorder is None and trace.given is not None:
         trace = trace.around and trace.around[1]
     if trace is not None and getattr(trace.recorder, "of_lanes", False):

@@ -436,7 +436,7 @@ def checkpoint(
     Raises
     ------
     TracerBoolConversionError
-        It is differentiated or mapped, and fun asks for a value: it is traced, with abstract values.
+        It is differentiated, and fun asks for a value: it is traced, with abstract values.
 
     Notes
     -----

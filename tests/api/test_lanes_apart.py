@@ -296,3 +296,39 @@ def test_a_write_in_a_body_into_what_was_selected_outside_raises(counted):
 
     with pytest.raises(fc.errors.FuncadError):
         fc.jit(f)(abs(X[0]))
+
+
+# -- what is asked inside of what runs once for each lane, and is traced there
+
+
+def turns(v):
+    return v * v if v > 0 else -v
+
+
+def with_jvp():
+    f = fc.custom_jvp(turns)
+    f.defjvp(lambda p, t: (turns(p[0]), t[0]))
+    return f
+
+
+def with_vjp():
+    f = fc.custom_vjp(turns)
+    f.defvjp(lambda v: (turns(v), v), lambda v, ct: (ct,))
+    return f
+
+
+INSIDE = {
+    "checkpoint": lambda: fc.checkpoint(turns),
+    "custom_jvp": with_jvp,
+    "custom_vjp": with_vjp,
+    "cond": lambda: lambda v: fc.cond(v < 2.5, turns, lambda v: v * 7.0, v),
+    "an index": lambda: fc.checkpoint(lambda v: np.arange(4.0)[int(abs(v))] * v),
+}
+
+
+@pytest.mark.parametrize("name", INSIDE)
+def test_lanes_part_for_what_is_asked_inside_of_what_runs_once(name):
+    x, f = np.array([1.0, -2.0, 3.0]), INSIDE[name]()
+    for _ in range(2):  # the second time the process remembers f
+        np.testing.assert_array_equal(fc.vmap(f)(x), looped(f, x))
+    np.testing.assert_array_equal(fc.vmap(fc.vmap(f))(np.stack([x, -x]))[0], looped(f, x))
