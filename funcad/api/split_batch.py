@@ -17,7 +17,9 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import sys
 import warnings
+from _thread import get_ident
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -89,6 +91,48 @@ class Trial:
         if self.asked:  # and the function caught what was raised
             raise Asked(self)
         self.repeatable = not jaxpr.has_effects
+
+
+class HeldOutput:
+    """`with HeldOutput() as held`: what the thread writes to sys.stdout is told at the end, if the run `stands`.
+
+    What runs again says it again. Who flushes, as a debugger does, is heard at once.
+    """
+
+    def __enter__(self) -> HeldOutput:
+        self.stream: Any = sys.stdout
+        self.thread, self.stands = get_ident(), True
+        self.texts: list[str] = []
+        theirs = type(self.stream) is HeldOutput and self.stream.thread != self.thread
+        if not theirs and self.stream is not None and state.observer is None:
+            sys.stdout = self
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        if sys.stdout is self:
+            sys.stdout = self.stream
+        if self.stands:
+            self._tell()
+        self.thread = 0  # whoever has kept it writes through
+
+    def write(self, text: str) -> int:
+        if get_ident() != self.thread:
+            return int(self.stream.write(text))
+        self.texts.append(text)
+        return len(text)
+
+    def flush(self) -> None:
+        if get_ident() == self.thread:
+            self._tell()
+        self.stream.flush()
+
+    def _tell(self) -> None:
+        texts, self.texts = self.texts, []
+        if texts:
+            self.stream.write("".join(texts))
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.stream, name)
 
 
 def outer_trial(leaves: Sequence[Any]) -> Trial | None:
@@ -380,18 +424,27 @@ class _Work:
                 part.mapped.append(lane)
             self.parts.append(part)
 
-        try:
-            run_in(trace, self.f if self.flat is None else self._named, (), finish)
-        except Leave as leave:
-            if leave.trace is not trace:
-                raise
-        except Exception as error:
-            if self.met:
-                raise _OneByOne(self) from None
-            if not trace.left:  # else a `finally` of the user's raised in a run that had ended
-                if isinstance(error, FuncadError):
+        failed: Exception | None = None
+        with HeldOutput() as held:
+            try:
+                run_in(trace, self.f if self.flat is None else self._named, (), finish)
+            except Leave as leave:
+                if leave.trace is not trace:
                     raise
-                self._fail(int(trace.lanes[0]), error)
+            except _OneByOne:
+                held.stands = False
+                raise
+            except Exception as error:
+                if self.met:
+                    held.stands = False
+                    raise _OneByOne(self) from None
+                if not trace.left:  # else a `finally` of the user's raised in a run that had ended
+                    if isinstance(error, FuncadError):
+                        raise
+                    failed = error
+            held.stands = not trace.left and (failed is None or not self.alone)
+        if failed is not None:
+            self._fail(int(trace.lanes[0]), failed)
         if self.todo:
             self._settle(trace, 0 if trace.left else len(trace.lanes))
 

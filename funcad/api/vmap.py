@@ -11,7 +11,7 @@ import numpy as np
 
 from funcad import tree
 from funcad.api.grad import Gradient
-from funcad.api.split_batch import Asked, Trial, asking, asks, learn, may_split, outer_trial, run_split
+from funcad.api.split_batch import Asked, HeldOutput, Trial, asking, asks, learn, may_split, outer_trial, run_split
 from funcad.errors import AxesMismatchError, FuncadError
 from funcad.host.conversions import begins_plainly, plainly
 from funcad.host.real_types import is_a, ordinary
@@ -253,15 +253,17 @@ def _outs(
         found = run_split(f, in_tree, flat, store, leaves, batched, size, axis_name, not known)
     if found is None:
         trial = Trial()
-        try:
-            return _traced(flat, axis_name, leaves, batched, size, trial, trial.ends)
-        except (Asked, Exception) as error:  # a `finally` of the user's may have raised after it had asked
-            if isinstance(error, Asked) and error.trial is not trial:
-                raise
-            if not trial.asked and (isinstance(error, FuncadError) or not trial.repeatable):
-                raise
-            if trial.asked:
-                learn(f)
+        with HeldOutput() as held:
+            try:
+                return _traced(flat, axis_name, leaves, batched, size, trial, trial.ends)
+            except (Asked, Exception) as error:  # a `finally` of the user's may have raised after it had asked
+                if isinstance(error, Asked) and error.trial is not trial:
+                    raise
+                if not trial.asked and (isinstance(error, FuncadError) or not trial.repeatable):
+                    raise
+                held.stands = False
+                if trial.asked:
+                    learn(f)
         found = run_split(f, in_tree, flat, store, leaves, batched, size, axis_name)
     return (*found, [])
 

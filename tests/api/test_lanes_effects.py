@@ -1,5 +1,7 @@
 """Un-jitted vmap with control flow: sizes that depend on values, effects, axis names, warnings, threads."""
 
+import contextlib
+import sys
 import threading
 import warnings
 
@@ -260,3 +262,63 @@ def test_the_thread_is_as_before_after_an_error():
             fc.vmap(f)(xs)
     assert fc.grad(lambda x: x * x)(3.0) == 6.0
     np.testing.assert_allclose(fc.vmap(lambda x: x if x > 0 else -x)(X), abs(X))
+
+
+# -- what is printed: once for each example, in their order, though the function is tried on all of them first
+
+
+def says_name(x):
+    print("x =", x)
+    return x
+
+
+def says_start(x):
+    print("start")
+    if x > 0:
+        return x
+    print("negative", f"{x}", float(x))
+    return -x
+
+
+def says_and_raises(x):
+    print("here", x, flush=False)
+    if x < 0:
+        raise ValueError("negative")
+    return x
+
+
+def says_within(x):
+    print("outer", x)
+    return np.sum(fc.vmap(lambda v: (print("inner", v), v * x)[1])(np.arange(2.0)))
+
+
+SAYING = [says_name, says_start, says_and_raises, says_within]
+
+
+@pytest.mark.parametrize("f", SAYING, ids=lambda f: f.__name__)
+def test_nothing_is_printed_twice(f, capsys):
+    def told(call):
+        with contextlib.suppress(ValueError):
+            call()
+        return capsys.readouterr().out
+
+    x, out = np.array([1.0, -2.0, 3.0]), sys.stdout
+    expected = told(lambda: [f(v) for v in x])
+    assert [told(lambda: fc.vmap(f)(x)) for _ in range(2)] == [expected, expected]
+    assert sys.stdout is out
+
+
+def test_what_is_flushed_is_heard_at_once_and_other_threads_at_any_time(capsys):
+    heard = []
+
+    def f(x):
+        print("soon", flush=True)
+        heard.append(capsys.readouterr().out)
+        other = threading.Thread(target=print, args=("other",))
+        other.start()
+        other.join()
+        heard.append(capsys.readouterr().out)
+        return x
+
+    fc.vmap(f)(np.arange(2.0))
+    assert heard == ["soon\n", "other\n"]
