@@ -89,7 +89,7 @@ def asked(x: Value, how: str) -> Value:
     if x.owner.recorder is not None:
         return x.owner.recorder.answer(x, how)
     if not is_stored(how):
-        _part_lanes_around(x.owner)
+        part_lanes_around(x.owner)
     observer = state.observer
     if observer is not None and observer.inputs and x.owner is observer.trace:
         observer.not_placed()  # the function is traced once more without inputs, also if it catches the error that comes
@@ -103,7 +103,7 @@ def shown_value(x: Value, text: bool = True) -> Value:
         return value
     recorder, observer = value.owner.recorder, state.observer
     if recorder is None and text:
-        _part_lanes_around(value.owner)
+        part_lanes_around(value.owner)
     shown: Value = value if recorder is None else recorder.shown(value, text)
     if shown is value and text and observer is not None and _is_of(observer, value):
         if observer.inputs:  # a number is one that was to be an input
@@ -112,7 +112,7 @@ def shown_value(x: Value, text: bool = True) -> Value:
     return value if shown is value else shown_value(shown, text)
 
 
-def _part_lanes_around(trace: Any) -> None:
+def part_lanes_around(trace: Any) -> None:
     """Its values are asked for: where it runs once for each lane of a vmap (a checkpoint), the lanes part before."""
     while trace is not None and trace.recorder is None and trace.given is not None:
         trace = trace.around and trace.around[1]

@@ -26,6 +26,7 @@ from funcad.numpy.promote import (  # isort: skip
 )
 
 index_plan, shaping = OnDemand("funcad.numpy.index_plan"), OnDemand("funcad.numpy.shaping")
+value_reads = OnDemand("funcad.api.value_reads")
 
 
 def _in_one_dtype(arrays: Sequence[Any], dtype: Any) -> list[Any]:
@@ -262,6 +263,7 @@ def _repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
         total = operator.index(np.sum(np.broadcast_to(repeats, (shape[axis],)) if shape_of(repeats) in ((), (1,)) else repeats))
         return repeat(x, repeats, axis, total_repeat_length=total)
     if type(repeats) is Tracer and not has_value(repeats):
+        value_reads.part_lanes_around(concrete_value(repeats).owner)
         raise TracerIntegerConversionError(
             f"np.repeat was called with repeats without values{where_am_i()}: the result's shape depends on them.\nRemedy: "
             "funcad.numpy.repeat(x, repeats, total_repeat_length=n), or pass the repeats as static (static_argnums=...)."

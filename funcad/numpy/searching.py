@@ -31,6 +31,7 @@ from funcad.primitives.shape import broadcast_to
 from funcad.writes.boxes import assign
 
 strides = OnDemand("funcad.unjitted.strides")
+value_reads = OnDemand("funcad.api.value_reads")
 _NO = np._NoValue
 
 
@@ -38,6 +39,7 @@ def value_of(x: Any, name: str, remedy: str, counting: bool = False) -> Any:
     """The value behind x, or an error: the result's shape depends on it. `counting`: what can be counted will do."""
     value = concrete_value(x)
     if type(value) is Tracer and not (counting and can_count(value)):
+        value_reads.part_lanes_around(value.owner)
         raise TracerIntegerConversionError(
             f"the shape of {name}'s result depends on the values of a traced {value.aval}{where_am_i()}, but inside "
             f"{value.owner.name} it has no value.\nRemedy: {remedy}"

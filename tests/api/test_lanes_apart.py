@@ -323,6 +323,8 @@ INSIDE = {
     "custom_vjp": with_vjp,
     "cond": lambda: lambda v: fc.cond(v < 2.5, turns, lambda v: v * 7.0, v),
     "an index": lambda: fc.checkpoint(lambda v: np.arange(4.0)[int(abs(v))] * v),
+    "places": lambda: fc.checkpoint(lambda v: np.sum(v * np.nonzero(v * np.arange(3.0) > 0.0)[0])),
+    "a count": lambda: fc.checkpoint(lambda v: np.sum(np.repeat(v, (abs(v) + 0.5).astype(int)))),
 }
 
 

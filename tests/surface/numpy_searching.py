@@ -15,6 +15,7 @@ M = np.array([[True, False, True], [False, True, True]])
 
 BATCH = {"vmap": "the shape of the result depends on values"}
 SIZE = {"jit": "the shape of the result depends on values", "vmap": "the shape of the result depends on values"}
+COMPILED = {"jit": SIZE["jit"]}
 SAME = "its size= is JAX's argument, which NumPy's own function does not have"
 WRITES = {"plain": "NumPy's own writes into its argument"}
 
@@ -161,16 +162,16 @@ CASES = [
     case("numpy.where", M, kwargs={"size": 4}, missing={"plain": SAME}, reference=lambda x, size: np.nonzero(x)),
     # sets
     *[
-        case(f"numpy.{n}", x, missing=SIZE if n == "unique_values" else None, nondiff=d)
+        case(f"numpy.{n}", x, missing=COMPILED if n == "unique_values" else None, nondiff=d)
         for n in SETS
         for x, d in ((TIES, (0,)), (D, ()), (I, ()))
     ],
     case("numpy.unique", TIES, nondiff=(0,), kwargs=ALL),
     case("numpy.unique", D, kwargs=ALL),
-    case("numpy.unique", X[[0, 1, 0]], nondiff=(0,), kwargs={"axis": 0}, missing=SIZE),
-    case("numpy.unique", X, kwargs={"axis": 0}, missing=SIZE),
+    case("numpy.unique", X[[0, 1, 0]], nondiff=(0,), kwargs={"axis": 0}, missing=COMPILED),
+    case("numpy.unique", X, kwargs={"axis": 0}, missing=COMPILED),
     case("numpy.unique", np.array([2.0, np.nan, 1.0, np.nan]), nondiff=(0,)),
-    case("numpy.unique_values", np.array([2.0, np.nan, 1.0, np.nan]), nondiff=(0,), missing=SIZE),
+    case("numpy.unique_values", np.array([2.0, np.nan, 1.0, np.nan]), nondiff=(0,), missing=COMPILED),
     case(
         "numpy.unique",
         TIES,
