@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from funcad.host.devices import on_device
 from funcad.host.real_types import COMPUTED
 from funcad.ir.aval import Atom, Aval, Cotangent, StackAval, Value, dtype_of, shape_of
 from funcad.ir.jaxpr import Equation, Var
@@ -143,7 +144,7 @@ class Cotangents:
         if mask is not None or need.get(x, 0) == EVERY:
             bools = np.ones(shape, bool) if mask is None else _bools(mask, shape, own_mask)
             recorded = type(bools) is Tracer
-            if bools is None or reach_of(primitive, params) != "picks":
+            if bools is None or on_device(rest) or reach_of(primitive, params) != "picks":
                 return False
             if not recorded and any([type(i) is Tracer for i in rest]):
                 return False
