@@ -111,7 +111,7 @@ class HeldOutput:
     def __exit__(self, *exception: object) -> None:
         if sys.stdout is self:
             sys.stdout = self.stream
-        if self.stands:
+        if self.stands and self.texts:
             self._tell()
         self.thread = 0  # whoever has kept it writes through
 

@@ -114,6 +114,8 @@ def shown_value(x: Value, text: bool = True) -> Value:
 
 def part_lanes_around(trace: Any) -> None:
     """Its values are asked for: where it runs once for each lane of a vmap (a checkpoint), the lanes part before."""
+    if state.observer is not None:  # of jit, which answers by a guard or refuses
+        return
     while trace is not None and trace.recorder is None and trace.given is not None:
         trace = trace.around and trace.around[1]
     if trace is not None and getattr(trace.recorder, "of_lanes", False):

@@ -302,7 +302,7 @@ def test_the_cost_of_a_small_one(no_doors, monkeypatch):
             g(X)
         finally:
             sys.setprofile(None)
-        assert len(calls) <= 60
+        assert len(calls) <= 62  # two of them hold what is printed until it is known that the lanes stay together
 
 
 def test_products_with_a_number_of_the_lane_lie_as_numpys():
